@@ -1,0 +1,3 @@
+module github.com/stile-lock/stile/protocol
+
+go 1.26
