@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/stile-lock/stile/protocol/internal/invariants"
+	"github.com/stile-lock/stile/protocol/invariants"
 )
 
 // ErrLineTooLong is returned by [Lines.Next] once 1,024 bytes have arrived
