@@ -1,0 +1,18 @@
+// Package lockspace is the lock table: holders, queues, leases, waits and
+// nonces, as a pure state machine. It does no I/O, starts nothing and reads
+// no clock: a request and the time come in, and effects, the answers to
+// requests that have ended, go out.
+//
+// A [Space] is one shard of the table; whoever owns it calls it from one
+// goroutine at a time, and every key always goes to the same Space. The
+// files:
+//
+//   - space.go: acquire, release, keep, cancel, drop, undo, advance
+//   - line.go: the queue of a key, and the turn of each answer
+//   - nonce.go: what is known of a nonce, and how long
+//   - deadlines.go: the heap that leases, waits and lines are kept in
+//   - effect.go: what goes out
+//   - check.go: the invariants, checked in test builds
+//
+// SPEC.md of the protocol module says what a client may rely on.
+package lockspace

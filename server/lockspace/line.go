@@ -1,0 +1,239 @@
+package lockspace
+
+import (
+	"time"
+
+	"github.com/stile-lock/stile/protocol"
+)
+
+// entry is a key that somebody holds or waits for. A key that nobody uses
+// has none.
+type entry struct {
+	key  []byte
+	hash uint64
+	next *entry // another key of the same hash; in the pool: the next free one
+
+	// The grant; token 0 is free.
+	token     uint64
+	deadline  Time
+	since     Time
+	holder    Session // who was told of it last
+	nonce     Nonce
+	fp        fingerprint
+	leaseSlot int32
+
+	line *line // nil while nobody waits and no answer is held back
+}
+
+func (e *entry) setSlot(i int32) { e.leaseSlot = i }
+
+// line is the queue of one key.
+//
+// Invariant: an entry has a line while any of the three is not zero, and a
+// key is free only while nobody attached waits for it.
+type line struct {
+	attached heap[inLine] // by arrival: the next to be granted is on top
+	detached int          // waiters whose connection dropped, in their grace
+	owed     int          // requests whose answer has not gone out
+}
+
+// request is an acquire that is not answered yet, or a detached one.
+//
+// Invariant: it is in exactly one state. queued: in e.line.attached and in
+// s.waits. detached: in s.waits only. ended: in neither; only its answer
+// waits for its turn. Queued and ended ones are in the chain of their turn
+// and in the list of their session; a detached one has no session.
+type request struct {
+	session Session
+	tag     uint64
+	e       *entry
+	state   state
+	place   Place
+	nonce   Nonce
+	fp      fingerprint
+
+	kind   Kind          // ended: the answer
+	code   protocol.Code // ended, Refused
+	token  uint64        // ended, Granted
+	repeat bool          // ended, Granted
+
+	lineSlot, waitSlot int32
+
+	older, younger *request // unanswered ones of the same session and key
+	prev, next     *request // unanswered ones of the same session; next: pool
+}
+
+type state uint8
+
+const (
+	queued state = iota + 1
+	detached
+	ended
+)
+
+func (r *request) setSlot(i int32) { r.waitSlot = i }
+
+// inLine gives a request its second slot: the one in its key's line.
+type inLine struct{ *request }
+
+func (r inLine) setSlot(i int32) { r.request.lineSlot = i }
+
+// turn names the requests whose answers must come in order.
+type turn struct {
+	session Session
+	e       *entry
+}
+
+// await adds an unanswered request at the end of its turn and its session.
+func (s *Space) await(e *entry, session Session, tag uint64) *request {
+	r := s.newRequest()
+	r.session, r.tag, r.e = session, tag, e
+	ln := s.lineOf(e)
+	ln.owed++
+	t := turn{session, e}
+	if last := s.turns[t]; last != nil {
+		r.older, last.younger = last, r
+	}
+	s.turns[t] = r
+	if first := s.sessions[session]; first != nil {
+		// A ring: first.prev is the last.
+		r.prev, r.next = first.prev, first
+		first.prev.next, first.prev = r, r
+	} else {
+		r.prev, r.next = r, r
+		s.sessions[session] = r
+	}
+	return r
+}
+
+// unlink takes a request out of its turn and its session. The caller frees
+// or detaches it.
+func (s *Space) unlink(r *request) {
+	t := turn{r.session, r.e}
+	if r.older != nil {
+		r.older.younger = r.younger
+	}
+	switch {
+	case r.younger != nil:
+		r.younger.older = r.older
+	case r.older != nil:
+		s.turns[t] = r.older
+	default:
+		delete(s.turns, t)
+	}
+	if r.next == r {
+		delete(s.sessions, r.session)
+	} else {
+		r.prev.next, r.next.prev = r.next, r.prev
+		if s.sessions[r.session] == r {
+			s.sessions[r.session] = r.next
+		}
+	}
+	r.older, r.younger, r.prev, r.next = nil, nil, nil, nil
+	r.e.line.owed--
+}
+
+// enqueue puts a request into its key's line.
+func (s *Space) enqueue(r *request) {
+	r.state = queued
+	s.lineOf(r.e).attached.push(int64(r.place.arrival), 0, inLine{r})
+	s.waits.push(int64(r.place.until), r.place.arrival, r)
+}
+
+// leaveLine takes a queued request out of its line.
+func (s *Space) leaveLine(r *request) {
+	r.e.line.attached.remove(r.lineSlot)
+	s.waits.remove(r.waitSlot)
+}
+
+// detach keeps the place of a request whose connection is gone: until its
+// own limit, and no longer than the grace.
+func (s *Space) detach(r *request) {
+	r.session, r.tag, r.state = 0, 0, detached
+	s.lineOf(r.e).detached++
+	until := min(r.place.until, s.now+Time(s.cfg.ReattachGrace))
+	s.waits.push(int64(until), r.place.arrival, r)
+	s.claims[r.fp] = claim{r: r}
+}
+
+// leaveDetached takes a detached request out; the caller frees it.
+func (s *Space) leaveDetached(r *request) {
+	r.e.line.detached--
+	s.waits.remove(r.waitSlot)
+}
+
+// end says how a queued request ends. It leaves the line now; its answer
+// goes out at its turn.
+func (s *Space) end(r *request, kind Kind, code protocol.Code) {
+	s.leaveLine(r)
+	r.state, r.kind, r.code = ended, kind, code
+	s.answerTurn(r)
+}
+
+// answerTurn sends the answer of an ended request, and those that were held
+// back behind it, unless an older one is still unanswered.
+func (s *Space) answerTurn(r *request) {
+	for r != nil && r.older == nil && r.state == ended {
+		s.emit(r.e, r.session, r.tag, r.kind, r.code, r.token, r.repeat, r.place)
+		younger := r.younger
+		s.unlink(r)
+		s.freeRequest(r)
+		r = younger
+	}
+}
+
+// answer ends a request that never waits: at once, if nothing of its turn is
+// unanswered, else in its turn.
+func (s *Space) answer(e *entry, session Session, tag uint64, kind Kind, code protocol.Code, repeat bool, p Place) {
+	if e.line == nil || s.turns[turn{session, e}] == nil {
+		s.emit(e, session, tag, kind, code, e.token, repeat, p)
+		return
+	}
+	r := s.await(e, session, tag)
+	r.state, r.kind, r.code, r.repeat, r.place = ended, kind, code, repeat, p
+	if kind == Granted {
+		r.token = e.token
+	}
+}
+
+func (s *Space) emit(e *entry, session Session, tag uint64, kind Kind, code protocol.Code, token uint64, repeat bool, p Place) {
+	eff := Effect{Session: session, Tag: tag, Kind: kind, Code: code, Key: e.key}
+	if kind == Granted {
+		eff.Token, eff.Repeat, eff.Place = token, repeat, p
+		// An answer that was held back tells what is left by now: the client
+		// counts from a moment that may lie after the grant.
+		if e.token == token {
+			eff.Lease = max(0, time.Duration(e.deadline-s.now)).Truncate(time.Millisecond)
+		}
+	}
+	s.effects = append(s.effects, eff)
+}
+
+func (s *Space) lineOf(e *entry) *line {
+	if e.line == nil {
+		if n := len(s.lines) - 1; n >= 0 {
+			e.line, s.lines = s.lines[n], s.lines[:n]
+		} else {
+			e.line = new(line)
+		}
+	}
+	return e.line
+}
+
+func (s *Space) newRequest() *request {
+	r := s.requests
+	if r == nil {
+		return new(request)
+	}
+	s.requests, s.pooledRequests = r.next, s.pooledRequests-1
+	r.next = nil
+	return r
+}
+
+func (s *Space) freeRequest(r *request) {
+	if s.pooledRequests >= keptPool {
+		return
+	}
+	*r = request{next: s.requests}
+	s.requests, s.pooledRequests = r, s.pooledRequests+1
+}
