@@ -1,0 +1,60 @@
+// Package admin is the HTTP server for operators. It only reads.
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/node"
+)
+
+// Info is what never changes while the node runs.
+type Info struct {
+	Addr     string // that clients use
+	StateDir string
+	Started  time.Time
+	Epoch    func() uint32
+}
+
+type status struct {
+	node.Status
+	Version  string    `json:"version"`
+	Commit   string    `json:"commit"`
+	Addr     string    `json:"addr"`
+	StateDir string    `json:"state_dir"`
+	Started  time.Time `json:"started"`
+	Epoch    uint32    `json:"epoch"`
+}
+
+// Handler serves /healthz (the process answers), /readyz (it serves clients;
+// 503 while it stops) and /status (JSON).
+func Handler(n *node.Node, info Info) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if n.Status().Stopping {
+			http.Error(w, "stopping", http.StatusServiceUnavailable)
+			return
+		}
+		w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.Encode(status{
+			Status:   n.Status(),
+			Version:  buildinfo.Version(),
+			Commit:   buildinfo.Commit(),
+			Addr:     info.Addr,
+			StateDir: info.StateDir,
+			Started:  info.Started,
+			Epoch:    info.Epoch(),
+		})
+	})
+	return mux
+}

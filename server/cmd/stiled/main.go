@@ -1,0 +1,163 @@
+// Stiled is the node of Stile, a lock server.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/stile-lock/stile/server/admin"
+	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/config"
+	"github.com/stile-lock/stile/server/fencing"
+	"github.com/stile-lock/stile/server/node"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it could not start, or did not stop in time
+	exitUsage   = 2 // the settings are wrong
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	cfg, err := config.Parse(args, stdout)
+	if errors.Is(err, config.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "stiled: %v\n", err)
+		return exitUsage
+	}
+	log := newLogger(cfg, stderr)
+	if err := serve(cfg, log); err != nil {
+		log.Error("stiled ends", slog.Any("error", err))
+		return exitFailure
+	}
+	return exitOK
+}
+
+func serve(cfg *config.Config, log *slog.Logger) error {
+	// Before anything that takes time: a signal during the start is a stop.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+
+	store, err := fencing.OpenStore(cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := fencing.CheckClock(store.Known(), time.Now(), buildinfo.Built()); err != nil {
+		return err
+	}
+	// The ports first: a start that fails for them uses up no epoch.
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("can't listen on --listen %s: %w", cfg.Listen, err)
+	}
+	defer l.Close()
+	var adminListener net.Listener
+	if cfg.Admin != "" {
+		if adminListener, err = net.Listen("tcp", cfg.Admin); err != nil {
+			return fmt.Errorf("can't listen on --admin %s: %w; give another address, or --admin= for none", cfg.Admin, err)
+		}
+		defer adminListener.Close()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	// One node alone has the id 0.
+	tokens, err := fencing.TakeEpoch(ctx, store, 0, time.Now, log)
+	if err != nil {
+		return err
+	}
+	go tokens.Run(ctx)
+
+	idle := cfg.IdleTimeout
+	if idle == 0 {
+		idle = -1
+	}
+	n := node.New(node.Config{
+		Advertise:        cfg.Advertise,
+		Tokens:           tokens.Next,
+		DefaultLease:     cfg.DefaultLease,
+		MaxLease:         cfg.MaxLease,
+		ReattachGrace:    cfg.ReattachGrace,
+		MaxConnections:   cfg.MaxConnections,
+		MaxWaiters:       cfg.MaxWaiters,
+		MaxWaitersPerKey: cfg.MaxWaitersPerKey,
+		MaxUnanswered:    cfg.MaxUnanswered,
+		IdleTimeout:      idle,
+		Secret:           cfg.Secret,
+		Log:              log,
+	})
+	addr := l.Addr().String()
+	if cfg.Advertise != "" {
+		addr = cfg.Advertise
+	}
+	failed := make(chan error, 2)
+	go func() { failed <- n.Serve(l) }()
+	attrs := []any{
+		slog.String("version", buildinfo.Version()), slog.String("commit", buildinfo.Commit()),
+		slog.String("listen", l.Addr().String()), slog.String("state_dir", cfg.StateDir),
+		slog.Uint64("epoch", uint64(tokens.Epoch())), slog.Bool("secret", len(cfg.Secret) > 0),
+	}
+	if cfg.Advertise != "" {
+		attrs = append(attrs, slog.String("advertise", cfg.Advertise))
+	}
+	if adminListener != nil {
+		attrs = append(attrs, slog.String("admin", adminListener.Addr().String()))
+		srv := &http.Server{
+			Handler: admin.Handler(n, admin.Info{
+				Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: tokens.Epoch,
+			}),
+			ReadHeaderTimeout: 5 * time.Second,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		}
+		defer srv.Close()
+		go func() { failed <- srv.Serve(adminListener) }()
+	}
+	for _, w := range cfg.Warnings {
+		log.Warn(w)
+	}
+	log.Info("stiled serves", attrs...)
+
+	select {
+	case err := <-failed:
+		return fmt.Errorf("can't go on: %w", err)
+	case s := <-signals:
+		log.Info("stiled stops", slog.String("signal", s.String()))
+	}
+	go func() {
+		s := <-signals
+		log.Warn("stiled exits at once", slog.String("signal", s.String()))
+		os.Exit(exitFailure)
+	}()
+	stop, cancelStop := context.WithTimeout(ctx, cfg.StopTimeout)
+	defer cancelStop()
+	if err := n.Shutdown(stop); err != nil {
+		log.Warn("connections were cut: they had not taken their answers within --stop-timeout",
+			slog.Duration("stop_timeout", cfg.StopTimeout))
+	}
+	log.Info("stiled has stopped")
+	return nil
+}
+
+func newLogger(cfg *config.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	level.UnmarshalText([]byte(cfg.LogLevel)) // one of four, says config
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}

@@ -1,0 +1,229 @@
+// Package config is what a user can set of a node: by flags, by STILE_…
+// environment variables, and by a YAML file. A flag beats the environment,
+// which beats the file. Whatever is not understood is an error that names the
+// setting; nothing is ignored.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/buildinfo"
+)
+
+// Config is a node's settings, valid as Parse returns them.
+type Config struct {
+	Config kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file: flag names without the dashes, one to a line."`
+
+	Listen    string `default:"127.0.0.1:5625" placeholder:"HOST:PORT" help:"Address that clients connect to (${default}). Port 0 takes a free one."`
+	Advertise string `placeholder:"HOST:PORT" help:"Address by which clients know this node, where it is not the one it listens on."`
+	Admin     string `default:"127.0.0.1:5626" placeholder:"HOST:PORT" help:"Address of the admin HTTP server: /healthz, /readyz, /status (${default}). Empty: off."`
+	StateDir  string `default:"stile-state" placeholder:"DIR" help:"Directory for the epoch that keeps tokens rising over restarts (${default}). One to each node."`
+
+	DefaultLease  time.Duration `default:"30s" help:"Lease of an acquire that asks for 0 (${default})."`
+	MaxLease      time.Duration `default:"24h" help:"Longest lease that is granted, at least 1m (${default})."`
+	ReattachGrace time.Duration `default:"1s" help:"How long a waiter with a nonce keeps its place after its connection dropped (${default})."`
+	StopTimeout   time.Duration `default:"10s" help:"How long a stop may take before connections are cut (${default})."`
+	IdleTimeout   time.Duration `default:"5m" help:"Close a connection that was silent for this long with nothing unanswered, at least 1m (${default}). 0: never."`
+
+	MaxConnections   int `default:"10000" help:"Connections at once (${default})."`
+	MaxWaiters       int `default:"1000000" help:"Waiting requests in all (${default})."`
+	MaxWaitersPerKey int `default:"200000" help:"Waiting requests for one key (${default})."`
+	MaxUnanswered    int `default:"4096" help:"Unanswered requests on one connection, at least 1024 (${default})."`
+
+	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello."`
+	Insecure   bool   `help:"Listen beyond loopback although no secret is asked: whoever reaches the port can take and release locks."`
+
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error (${default})."`
+	LogFormat string `default:"text" enum:"text,json" help:"text or json (${default})."`
+
+	Version bool `env:"-" help:"Print the version and exit."`
+
+	// Secret is what SecretFile holds.
+	Secret []byte `kong:"-"`
+	// Warnings are for the log once there is one.
+	Warnings []string `kong:"-"`
+}
+
+// ErrHelp is returned by Parse when it has printed what was asked for, and
+// the program should exit with status 0.
+var ErrHelp = errors.New("help was printed")
+
+// Parse reads the settings. What it prints (--help, --version) goes to out.
+func Parse(args []string, out io.Writer) (*Config, error) {
+	var c Config
+	done := false
+	parser, err := kong.New(&c,
+		kong.Name("stiled"),
+		kong.Description("The node of Stile, a lock server: fair (FIFO) locks with leases and fencing tokens.\n\n"+
+			"Every flag can also be set as STILE_… in the environment (--max-lease is STILE_MAX_LEASE) and in the file given with --config. A flag beats the environment, which beats the file."),
+		kong.Writers(out, out),
+		kong.Exit(func(int) { done = true }),
+		kong.DefaultEnvars("STILE"),
+		kong.Configuration(readYAML),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEnviron(parser.Model, os.Environ()); err != nil {
+		return nil, err
+	}
+	_, err = parser.Parse(args)
+	if done {
+		return nil, ErrHelp
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Version {
+		fmt.Fprintln(out, buildinfo.Line("stiled"))
+		return nil, ErrHelp
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// check refuses values that can't work, and reads the files they name.
+func (c *Config) check() error {
+	listen, err := address("--listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	if c.Admin != "" {
+		admin, err := address("--admin", c.Admin)
+		if err != nil {
+			return err
+		}
+		if !loopback(admin) && !c.Insecure {
+			return fmt.Errorf("--admin %s is reachable from other machines, and the admin server asks for no secret: use a loopback address, or --insecure if the network is closed", c.Admin)
+		}
+	}
+	if c.Advertise != "" {
+		host, port, err := net.SplitHostPort(c.Advertise)
+		if err != nil || !protocol.ValidAddr([]byte(c.Advertise)) || port == "0" {
+			return fmt.Errorf("--advertise %q is not an address that a client can dial: want host:port or [ipv6]:port, port not 0", c.Advertise)
+		}
+		if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+			return fmt.Errorf("--advertise %s is the unspecified address: name the one by which clients reach this node", c.Advertise)
+		}
+	}
+	for _, d := range []struct {
+		name     string
+		is       time.Duration
+		min, max time.Duration
+	}{
+		{"--max-lease", c.MaxLease, time.Minute, protocol.MaxSeconds},
+		{"--default-lease", c.DefaultLease, time.Millisecond, c.MaxLease},
+		{"--reattach-grace", c.ReattachGrace, time.Millisecond, time.Hour},
+		{"--stop-timeout", c.StopTimeout, 0, time.Hour},
+		{"--idle-timeout", c.IdleTimeout, 0, 365 * 24 * time.Hour},
+	} {
+		if d.is < d.min || d.is > d.max {
+			return fmt.Errorf("%s %v is out of range: want %v to %v", d.name, d.is, d.min, d.max)
+		}
+		if d.is%time.Millisecond != 0 {
+			return fmt.Errorf("%s %v has a fraction of a millisecond: want whole milliseconds", d.name, d.is)
+		}
+	}
+	if c.IdleTimeout > 0 && c.IdleTimeout < time.Minute {
+		return fmt.Errorf("--idle-timeout %v is out of range: want at least 1m, or 0 for never; clients ping every 15 s", c.IdleTimeout)
+	}
+	for _, n := range []struct {
+		name     string
+		is       int
+		min, max int
+	}{
+		{"--max-connections", c.MaxConnections, 1, 1 << 20},
+		{"--max-waiters", c.MaxWaiters, 1, 1 << 30},
+		{"--max-waiters-per-key", c.MaxWaitersPerKey, 1, 1 << 30},
+		{"--max-unanswered", c.MaxUnanswered, 1024, 1 << 20},
+	} {
+		if n.is < n.min || n.is > n.max {
+			return fmt.Errorf("%s %d is out of range: want %d to %d", n.name, n.is, n.min, n.max)
+		}
+	}
+	if c.StateDir == "" {
+		return errors.New("--state-dir is empty: name a directory, so that tokens keep rising over restarts")
+	}
+	if c.StateDir, err = filepath.Abs(c.StateDir); err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
+	}
+	if c.SecretFile != "" {
+		if err := c.readSecret(); err != nil {
+			return err
+		}
+	}
+	if !loopback(listen) && len(c.Secret) == 0 {
+		if !c.Insecure {
+			return fmt.Errorf("--listen %s is reachable from other machines, and no secret is asked: give --secret-file, or --insecure if the network is closed", c.Listen)
+		}
+		c.Warnings = append(c.Warnings, "INSECURE: "+c.Listen+" is reachable from other machines and asks for no secret")
+	}
+	return nil
+}
+
+func (c *Config) readSecret() error {
+	info, err := os.Stat(c.SecretFile)
+	if err != nil {
+		return fmt.Errorf("--secret-file: %w", err)
+	}
+	if info.Mode().Perm()&0o004 != 0 && info.Mode().Type() == fs.FileMode(0) {
+		c.Warnings = append(c.Warnings, "every user of this machine can read "+c.SecretFile+": chmod 600 it")
+	}
+	raw, err := os.ReadFile(c.SecretFile)
+	if err != nil {
+		return fmt.Errorf("--secret-file: %w", err)
+	}
+	c.Secret = []byte(strings.TrimRight(string(raw), "\r\n"))
+	if !protocol.ValidSecret(c.Secret) {
+		return fmt.Errorf("--secret-file %s: want one line of 1 to %d bytes without spaces or control characters", c.SecretFile, protocol.MaxSecret)
+	}
+	return nil
+}
+
+// address checks a host:port to listen on and returns its host.
+func address(flag, addr string) (host string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("%s %q is not an address: want host:port, :port or [ipv6]:port", flag, addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return "", fmt.Errorf("%s %q has no valid port: want 0 to 65535", flag, addr)
+	}
+	return host, nil
+}
+
+// loopback reports whether the host is this machine only, whatever it may
+// resolve to.
+func loopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.IsLoopback()
+	}
+	if host == "" {
+		return false
+	}
+	ips, err := net.LookupIP(host)
+	if err != nil || len(ips) == 0 {
+		return false
+	}
+	for _, ip := range ips {
+		if !ip.IsLoopback() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,81 @@
+package fencing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// bootAttempts is how often TakeEpoch tries to store the first epoch.
+const bootAttempts = 3
+
+// retryAhead is the pause between attempts to store an epoch ahead of need.
+const retryAhead = time.Second
+
+// Keeper takes epochs, stores each before a token is given under it, and
+// gives the tokens.
+type Keeper struct {
+	*Allocator
+	store *Store
+	node  uint8
+	clock func() time.Time
+	log   *slog.Logger
+	known uint32 // the highest epoch taken
+}
+
+// TakeEpoch takes the first epoch of a node: above all that the store knows,
+// and stored when it returns.
+func TakeEpoch(ctx context.Context, store *Store, node uint8, clock func() time.Time, log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{store: store, node: node, clock: clock, log: log, known: store.Known()}
+	var c Choice
+	var err error
+	for range bootAttempts {
+		if c, err = k.take(ctx); err == nil {
+			k.Allocator = NewAllocator(c.Epoch, node, c.Start)
+			return k, nil
+		}
+	}
+	return nil, err
+}
+
+// take chooses and stores an epoch. A number that was chosen once is never
+// chosen again, even if storing it failed.
+func (k *Keeper) take(ctx context.Context) (Choice, error) {
+	c, err := Choose(k.known, k.clock())
+	if err != nil {
+		return c, err
+	}
+	if c.Warning != "" {
+		k.log.Warn("clock and epochs disagree", slog.String("detail", c.Warning))
+	}
+	k.known = c.Epoch
+	return c, k.store.Put(ctx, c.Epoch)
+}
+
+// Run takes the next epoch whenever the allocator wants one, until ctx ends:
+// no grant ever waits for the disk.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.Want():
+		}
+		for {
+			c, err := k.take(ctx)
+			if err == nil {
+				k.Reserve(c.Epoch, k.node, c.Start)
+				k.log.Info("took an epoch ahead of need", slog.Uint64("epoch", uint64(c.Epoch)))
+				break
+			}
+			k.log.Error("can't take an epoch ahead of need: grants end when this one's tokens are used up",
+				slog.Any("error", err), slog.String("left", fmt.Sprint(k.Left())))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(retryAhead):
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package fencing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	epochFile = "epoch"
+	lockFile  = "lock"
+
+	// storeLimit is how long one attempt to store an epoch may take. A disk
+	// that is slower counts as failing.
+	storeLimit = time.Second
+)
+
+// Store keeps the highest known epoch in a state directory.
+type Store struct {
+	dir  string
+	lock *os.File
+
+	known uint32 // as read by OpenStore
+
+	mu sync.Mutex // one attempt at a time, late ones included
+}
+
+// OpenStore opens the state directory, makes it if it is missing, and locks
+// it against a second process until Close. Every error names the directory
+// and says what to do.
+func OpenStore(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state directory %s can't be made: %w; choose another with --state-dir", dir, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state directory %s can't be written: %w; choose another with --state-dir", dir, err)
+	}
+	if err := lockExclusive(lock); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("state directory %s is in use by another process (%w): give each node a --state-dir of its own", dir, err)
+	}
+	s := &Store{dir: dir, lock: lock}
+	if s.known, err = s.read(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close unlocks the directory.
+func (s *Store) Close() error { return s.lock.Close() }
+
+// Known is the highest epoch the directory held when it was opened, 0 if
+// none.
+func (s *Store) Known() uint32 { return s.known }
+
+func (s *Store) read() (uint32, error) {
+	name := filepath.Join(s.dir, epochFile)
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("epoch file can't be read: %w", err)
+	}
+	epoch, err := decodeEpoch(string(raw))
+	if err != nil {
+		return 0, fmt.Errorf("epoch file %s is damaged (%w): restore it, or, if the clock of this machine is right, remove it", name, err)
+	}
+	return epoch, nil
+}
+
+// The file is one line: a mark with the version of the format, the epoch, and
+// a checksum of both.
+
+func encodeEpoch(epoch uint32) string {
+	body := fmt.Sprintf("stile-epoch-1 %d", epoch)
+	return fmt.Sprintf("%s %08x\n", body, crc32.ChecksumIEEE([]byte(body)))
+}
+
+func decodeEpoch(line string) (uint32, error) {
+	var epoch, sum uint32
+	if _, err := fmt.Sscanf(line, "stile-epoch-1 %d %08x\n", &epoch, &sum); err != nil {
+		return 0, fmt.Errorf("not an epoch file: %w", err)
+	}
+	if encodeEpoch(epoch) != line || epoch == 0 || epoch > maxEpoch {
+		return 0, errors.New("the checksum is wrong")
+	}
+	return epoch, nil
+}
+
+// Put makes the epoch the one that the next start finds. It is on the disk
+// when Put returns nil: a new file is written, synced and renamed over the
+// old one, and the directory is synced. One attempt has a second; one that
+// takes longer has failed, whatever becomes of it later.
+func (s *Store) Put(ctx context.Context, epoch uint32) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, storeLimit,
+		fmt.Errorf("the disk took longer than %v", storeLimit))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ctx.Err() != nil {
+			return // gave up while an earlier attempt was still stuck
+		}
+		done <- s.put(epoch)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("epoch %d can't be stored in %s: %w", epoch, s.dir, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("epoch %d can't be stored in %s: %w", epoch, s.dir, context.Cause(ctx))
+	}
+}
+
+func (s *Store) put(epoch uint32) (err error) {
+	// A name of its own for each attempt: after a failed fsync the old file's
+	// pages may be lost though a second fsync says all is well.
+	f, err := os.CreateTemp(s.dir, epochFile+".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.WriteString(encodeEpoch(epoch))
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), filepath.Join(s.dir, epochFile)); err != nil {
+		return err
+	}
+	s.removeLeftovers()
+	return syncDir(s.dir)
+}
+
+// removeLeftovers removes files of attempts that a crash cut short.
+func (s *Store) removeLeftovers() {
+	names, err := os.ReadDir(s.dir)
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n.Name(), epochFile+".new-") {
+			os.Remove(filepath.Join(s.dir, n.Name()))
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/lockspace"
+)
+
+// conn is a client's connection. One goroutine reads it and does what the
+// lines say; answers leave through out.
+type conn struct {
+	n       *Node
+	nc      net.Conn
+	raw     syscall.RawConn // nil where writes can't be tried without blocking
+	session lockspace.Session
+
+	// Of the reader alone.
+	lines      protocol.Lines
+	req        protocol.Request
+	touched    touched
+	authorized bool
+	wrong      int // secrets
+
+	out      outbound
+	try      tryWrite
+	lastRead atomic.Int64 // lockspace.Time
+
+	// unanswered counts the acquires that the lock table owes an answer. The
+	// reader adds, whoever delivers takes away.
+	unanswered atomic.Int32
+}
+
+const (
+	// lingerFor is how long a connection that the node closes is still read,
+	// so that a last line is not lost to a reset.
+	lingerFor = time.Second
+	// lingerStopping is the same while the whole node stops.
+	lingerStopping = 100 * time.Millisecond
+)
+
+// serve reads the connection until it ends.
+func (c *conn) serve() {
+	graceful := c.read()
+	// Out of the lock table before anything can block.
+	c.out.stop(&c.touched)
+	if c.unanswered.Load() > 0 {
+		for _, sh := range c.n.shards {
+			sh.drop(c.session, &c.touched)
+		}
+	}
+	c.touched.flush()
+	if graceful {
+		c.out.drain()
+		c.linger()
+	}
+	c.nc.Close()
+}
+
+// read handles lines until the connection ends. It reports whether answers
+// can still reach the client.
+func (c *conn) read() (graceful bool) {
+	for {
+		got, err := c.nc.Read(c.lines.Free())
+		if got > 0 {
+			now := c.n.now()
+			c.lastRead.Store(int64(now))
+			c.lines.Fed(got)
+			goOn := c.handleLines(now)
+			// Before the next read: what is granted is with the kernel when
+			// an end of input is seen.
+			c.touched.flush()
+			if !goOn {
+				return true
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+			return true // half-closed, or see sayGoodbye
+		default:
+			return false
+		}
+	}
+}
+
+// handleLines handles every whole line there is. It reports false if the
+// connection must be closed.
+func (c *conn) handleLines(now lockspace.Time) bool {
+	for {
+		line, ok, err := c.lines.Next()
+		if err != nil {
+			c.refuse(0, nil, protocol.CodeBadRequest, "a line has at most 1024 bytes")
+			return false
+		}
+		if !ok {
+			return true
+		}
+		if !c.handle(now, line) {
+			return false
+		}
+	}
+}
+
+// answerAcquire passes on what the lock table says. It reports false if the
+// connection takes no answers any more.
+func (c *conn) answerAcquire(e *lockspace.Effect, t *touched) bool {
+	c.unanswered.Add(-1)
+	return c.out.effect(e, t)
+}
+
+// refuse answers the line that is being handled.
+func (c *conn) refuse(op protocol.Op, key []byte, code protocol.Code, text string) {
+	c.out.close(protocol.AppendError(c.out.open(), op, key, code, text), &c.touched)
+}
+
+// sayGoodbye makes the reader end the connection in good order.
+func (c *conn) sayGoodbye() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
+
+// linger shuts the sending side down and reads on for a moment. Closing with
+// unread input would reset the connection, and the client could lose answers
+// that it has not read yet.
+func (c *conn) linger() {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	wait := lingerFor
+	if c.n.stopping.Load() {
+		wait = lingerStopping
+	}
+	c.nc.SetReadDeadline(time.Now().Add(wait))
+	io.CopyN(io.Discard, c.nc, 1<<20)
+}
+
+// cut ends the connection at once, with a reset where there is one.
+func (c *conn) cut() {
+	if tcp, ok := c.nc.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.nc.Close()
+}
+
+func (c *conn) cutOff(reason string) {
+	c.n.cfg.Log.Debug("connection cut off", slog.String("reason", reason), slog.String("remote", remote(c.nc)))
+	c.cut()
+}
+
+func remote(nc net.Conn) string {
+	if a := nc.RemoteAddr(); a != nil {
+		return a.String()
+	}
+	return "unknown"
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/lockspace"
+)
+
+const (
+	// A peer that vanished without a word is found after about half a minute:
+	// by probes when nothing is under way, by unacknowledged data otherwise.
+	keepAliveIdle     = 15 * time.Second
+	keepAliveInterval = 5 * time.Second
+	keepAliveCount    = 3
+	userTimeout       = 30 * time.Second
+
+	// acceptPause is how long accepting rests after it failed, for want of
+	// descriptors for instance.
+	acceptPause = 100 * time.Millisecond
+
+	// maxTurnedAway is how many connections over the limit are told so at
+	// once; those beyond are closed without a word.
+	maxTurnedAway = 64
+
+	sweepEvery = 5 * time.Second
+)
+
+// Serve accepts connections until the listener fails or the node stops; then
+// it returns [ErrStopped].
+func (n *Node) Serve(l net.Listener) error {
+	n.mu.Lock()
+	n.listeners[l] = struct{}{}
+	n.mu.Unlock()
+	if n.stopping.Load() {
+		l.Close()
+	}
+	turnedAway := make(chan struct{}, maxTurnedAway)
+	failing := false
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			failing = false
+		case n.stopping.Load():
+			return ErrStopped
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default:
+			if !failing {
+				failing = true
+				n.cfg.Log.Error("accepting fails, those who are connected are served on", slog.Any("error", err))
+			}
+			time.Sleep(acceptPause)
+			continue
+		}
+		select {
+		case slot := <-n.freeSlots:
+			n.open(nc, slot)
+		default:
+			n.turnAway(nc, turnedAway)
+		}
+	}
+}
+
+// ServeConn serves one connection in the background, as if a listener had
+// accepted it. It reports false if there is no room for it.
+func (n *Node) ServeConn(nc net.Conn) bool {
+	select {
+	case slot := <-n.freeSlots:
+		n.open(nc, slot)
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *Node) open(nc net.Conn, slot uint32) {
+	c := &conn{
+		n:          n,
+		nc:         nc,
+		session:    session(n.generation.Add(1), slot),
+		authorized: len(n.cfg.Secret) == 0,
+	}
+	c.out.c = c
+	c.lastRead.Store(int64(n.now()))
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
+		})
+		c.raw, _ = tcp.SyscallConn()
+		setUserTimeout(c.raw, userTimeout)
+	}
+	n.conns.Add(1)
+	n.connections.Add(1)
+	n.sessions[slot].Store(c)
+	if n.stopping.Load() {
+		c.sayGoodbye() // Shutdown may have passed the slot already
+	}
+	go func() {
+		c.serve()
+		n.sessions[slot].Store(nil)
+		n.connections.Add(-1)
+		n.freeSlots <- slot
+		n.conns.Done()
+	}()
+}
+
+// turnAway tells a connection over the limit that it is one.
+func (n *Node) turnAway(nc net.Conn, busy chan struct{}) {
+	select {
+	case busy <- struct{}{}:
+	default:
+		nc.Close()
+		return
+	}
+	go func() {
+		defer func() { <-busy }()
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(lingerFor))
+		nc.Write(protocol.AppendError(nil, 0, nil, protocol.CodeLimit, "too many connections"))
+		if tcp, ok := nc.(*net.TCPConn); ok && tcp.CloseWrite() == nil {
+			io.CopyN(io.Discard, nc, 64<<10)
+		}
+	}()
+}
+
+// sweepIdle closes connections that have been silent for too long with
+// nothing unanswered.
+func (n *Node) sweepIdle() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.stopped:
+			return
+		case <-tick.C:
+		}
+		before := n.now() - lockspace.Time(n.cfg.IdleTimeout)
+		n.eachConn(func(c *conn) {
+			if c.lastRead.Load() < int64(before) && c.unanswered.Load() == 0 {
+				c.sayGoodbye()
+			}
+		})
+	}
+}
+
+func setUserTimeout(raw syscall.RawConn, d time.Duration) {
+	if raw != nil {
+		raw.Control(func(fd uintptr) { setTCPUserTimeout(fd, d) })
+	}
+}

@@ -1,0 +1,246 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/lockspace"
+)
+
+// Profiles is what a node lists in its answer to a hello.
+const Profiles = "core,keep,ping,hello,resume"
+
+// Config is what a node is made with. The zero value of every field but
+// Tokens means the default.
+type Config struct {
+	// Advertise is the host:port that a hello names. Empty: the local
+	// address of the connection.
+	Advertise string
+
+	// Tokens gives a token greater than every one before it, or false if
+	// none is left: then acquires are answered with no-active.
+	Tokens func() (token uint64, ok bool)
+
+	DefaultLease time.Duration // 30 s
+	MaxLease     time.Duration // 24 h
+
+	// ReattachGrace is how long a waiter with a nonce keeps its place after
+	// its connection dropped. 1 s.
+	ReattachGrace time.Duration
+
+	MaxConnections   int // 10,000
+	MaxWaiters       int // in all; 1,000,000
+	MaxWaitersPerKey int // 200,000
+	MaxUnanswered    int // per connection; protocol.MaxUnanswered
+
+	// MaxOutbound is how many bytes of answers a connection may leave unread
+	// in the node before it is cut off. 4 MiB.
+	MaxOutbound int
+
+	// WriteTimeout is how long a write may make no progress before the
+	// connection is cut off. 10 s.
+	WriteTimeout time.Duration
+
+	// IdleTimeout is how long a connection may be silent, with nothing
+	// unanswered, before it is closed. 5 min; below 0: never.
+	IdleTimeout time.Duration
+
+	// Secret that clients must give in a hello; empty: none is asked.
+	Secret []byte
+
+	Log *slog.Logger // nothing is logged by default
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.DefaultLease, 30*time.Second)
+	def(&c.MaxLease, 24*time.Hour)
+	def(&c.ReattachGrace, time.Second)
+	def(&c.MaxConnections, 10_000)
+	def(&c.MaxWaiters, 1_000_000)
+	def(&c.MaxWaitersPerKey, 200_000)
+	def(&c.MaxUnanswered, protocol.MaxUnanswered)
+	def(&c.MaxOutbound, 4<<20)
+	def(&c.WriteTimeout, 10*time.Second)
+	def(&c.IdleTimeout, 5*time.Minute)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+const (
+	// spentFor and maxSpent are what SPEC.md asks of a server's memory of
+	// spent nonces. maxSpent holds for each shard, and so for the node.
+	spentFor = 10 * time.Second
+	maxSpent = 65_536
+
+	// shardCount is a power of two, far above the number of cores: two busy
+	// connections seldom want the same lock.
+	shardCount = 64
+)
+
+// ErrStopped is returned by Serve after Shutdown.
+var ErrStopped = errors.New("node: stopped")
+
+// Node is one node that serves clients.
+type Node struct {
+	cfg    Config
+	origin time.Time // of lockspace.Time
+	seed   uint64    // of the hash that picks a shard
+	shards [shardCount]*shard
+
+	// sessions has a connection at the slot its session names; see session.
+	sessions  []atomic.Pointer[conn]
+	freeSlots chan uint32
+	conns     sync.WaitGroup
+
+	waiting     atomic.Int64 // in all shards
+	connections atomic.Int64
+	generation  atomic.Uint64 // of sessions
+
+	stopping atomic.Bool
+	stopped  chan struct{} // closed when Shutdown begins
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+}
+
+// New returns a node that serves nobody yet.
+func New(cfg Config) *Node {
+	cfg = cfg.withDefaults()
+	n := &Node{
+		cfg:       cfg,
+		origin:    time.Now(),
+		seed:      rand.Uint64(),
+		sessions:  make([]atomic.Pointer[conn], cfg.MaxConnections),
+		freeSlots: make(chan uint32, cfg.MaxConnections),
+		stopped:   make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}),
+	}
+	for i := range cfg.MaxConnections {
+		n.freeSlots <- uint32(i)
+	}
+	for i := range n.shards {
+		n.shards[i] = newShard(n, lockspace.Config{
+			DefaultLease:     cfg.DefaultLease,
+			MaxLease:         cfg.MaxLease,
+			ReattachGrace:    cfg.ReattachGrace,
+			SpentFor:         spentFor,
+			MaxSpent:         maxSpent,
+			MaxWaitersPerKey: cfg.MaxWaitersPerKey,
+			Seed:             rand.Uint64(),
+			NextToken:        cfg.Tokens,
+		})
+	}
+	if cfg.IdleTimeout > 0 {
+		go n.sweepIdle()
+	}
+	return n
+}
+
+// now is monotonic: a jump of the wall clock moves no lease.
+func (n *Node) now() lockspace.Time { return lockspace.Time(time.Since(n.origin)) }
+
+// session makes the name of the connection in a slot: no name is used twice.
+func session(generation uint64, slot uint32) lockspace.Session {
+	return lockspace.Session(generation<<24 | uint64(slot) + 1)
+}
+
+// connOf returns the connection of a session, nil if it is gone.
+func (n *Node) connOf(s lockspace.Session) *conn {
+	c := n.sessions[uint32(s&(1<<24-1))-1].Load()
+	if c == nil || c.session != s {
+		return nil
+	}
+	return c
+}
+
+// eachConn calls f for every connection there is.
+func (n *Node) eachConn(f func(*conn)) {
+	for i := range n.sessions {
+		if c := n.sessions[i].Load(); c != nil {
+			f(c)
+		}
+	}
+}
+
+// Shutdown stops the node: it accepts nobody, answers everybody who waits
+// with `stopping`, writes what is due and closes the connections. Locks are
+// not released: they end with the node. It returns when all is closed; when
+// ctx ends first it cuts what is left and returns the context's error.
+func (n *Node) Shutdown(ctx context.Context) error {
+	if n.stopping.Swap(true) {
+		return ErrStopped
+	}
+	close(n.stopped)
+	n.mu.Lock()
+	for l := range n.listeners {
+		l.Close()
+	}
+	n.mu.Unlock()
+	var t touched
+	for _, sh := range n.shards {
+		sh.endWaiters(&t)
+		t.flush()
+	}
+	n.eachConn((*conn).sayGoodbye)
+	closed := make(chan struct{})
+	go func() {
+		n.conns.Wait()
+		close(closed)
+	}()
+	defer func() {
+		for _, sh := range n.shards {
+			sh.timer.Stop()
+		}
+	}()
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		n.eachConn((*conn).cut)
+		<-closed
+		return ctx.Err()
+	}
+}
+
+// Status is what a node says of itself.
+type Status struct {
+	Connections int  `json:"connections"`
+	Held        int  `json:"held"`
+	Waiting     int  `json:"waiting"`
+	Goroutines  int  `json:"goroutines"`
+	Stopping    bool `json:"stopping"`
+}
+
+// Status counts what the node holds at the moment. It takes the lock of one
+// shard after the other.
+func (n *Node) Status() Status {
+	s := Status{
+		Connections: int(n.connections.Load()),
+		Goroutines:  runtime.NumGoroutine(),
+		Stopping:    n.stopping.Load(),
+	}
+	for _, sh := range n.shards {
+		sh.mu.Lock()
+		s.Held += sh.space.Held()
+		s.Waiting += sh.space.Waiting()
+		sh.mu.Unlock()
+	}
+	return s
+}

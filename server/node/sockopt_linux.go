@@ -1,0 +1,13 @@
+package node
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setTCPUserTimeout limits how long sent data may stay unacknowledged. A
+// failure leaves the kernel's default, which is right but slower.
+func setTCPUserTimeout(fd uintptr, d time.Duration) {
+	unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+}
