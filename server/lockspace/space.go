@@ -86,6 +86,7 @@ const keptPool = 1024
 func New(cfg Config) *Space {
 	return &Space{
 		cfg:      cfg,
+		now:      math.MinInt64, // a clock may count from anywhere
 		hashMask: math.MaxUint64,
 		keys:     make(map[uint64]*entry),
 		turns:    make(map[turn]*request),
@@ -180,6 +181,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	}
 	if c.e == e && e.nonce == a.Nonce {
 		// Asked again: the same grant, nothing renewed.
+		e.shared = e.shared || e.holder != a.Session
 		e.holder = a.Session
 		s.answer(e, a.Session, a.Tag, Granted, 0, true, p)
 		return true
@@ -329,7 +331,9 @@ func (s *Space) Drop(now Time, session Session) {
 		next, e := r.prev, r.e
 		r.prev = nil
 		if r.state == ended && r.kind == Granted && !r.repeat {
-			// The grant was made while its answer was held back.
+			// The grant was made while its answer was held back. It may be
+			// over by now, and what is over is not undone.
+			s.settle(e)
 			s.undo(e, r.token, session, r.place)
 		}
 		if r.state != detached {
@@ -357,7 +361,7 @@ func (s *Space) Undo(now Time, session Session, key []byte, token uint64, p Plac
 }
 
 func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
-	if e.token != token || e.holder != session {
+	if e.token != token || e.holder != session || e.shared {
 		return
 	}
 	nonce, fp := e.nonce, e.fp
@@ -455,6 +459,9 @@ func (s *Space) Effects() []Effect {
 	s.effects = s.effects[:0]
 	return out
 }
+
+// Now is the time of the latest call: the effects of that call happened then.
+func (s *Space) Now() Time { return s.now }
 
 // Held is the number of keys held. A lease that ended counts until Advance,
 // or a request for the key, has noticed.
@@ -555,7 +562,7 @@ func (s *Space) grant(e *entry, session Session, asked time.Duration, nonce *Non
 	if !ok {
 		return false
 	}
-	e.token, e.holder, e.since = token, session, s.now
+	e.token, e.holder, e.shared, e.since = token, session, false, s.now
 	e.deadline = s.now + Time(s.leaseFor(asked))
 	e.nonce, e.fp = *nonce, fp
 	s.leases.push(int64(e.deadline), token, e)

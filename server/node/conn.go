@@ -109,10 +109,18 @@ func (c *conn) handleLines(now lockspace.Time) bool {
 	}
 }
 
-// answerAcquire passes on what the lock table says. It reports false if the
-// connection takes no answers any more.
-func (c *conn) answerAcquire(e *lockspace.Effect, t *touched) bool {
+// answerAcquire passes on what the lock table said at a moment. It reports
+// false if the connection takes no answers any more.
+//
+// A client counts its lease from the sending of a request that was answered
+// before the grant (SPEC.md 13.11). The grant may have been made, by another
+// connection's reader or a timer that was held up since, before that request
+// was even read: then the lease is counted anew, from the read (SPEC.md 3.3).
+func (c *conn) answerAcquire(e *lockspace.Effect, at lockspace.Time, t *touched) bool {
 	c.unanswered.Add(-1)
+	if late := time.Duration(c.lastRead.Load()) - time.Duration(at); late > 0 && e.Kind == lockspace.Granted {
+		e.Lease = max(0, e.Lease-late).Truncate(time.Millisecond)
+	}
 	return c.out.effect(e, t)
 }
 

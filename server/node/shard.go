@@ -72,11 +72,11 @@ func (sh *shard) finish(t *touched) {
 }
 
 func (sh *shard) deliver(t *touched) {
-	effects := sh.space.Effects()
+	effects, at := sh.space.Effects(), sh.space.Now()
 	for i := range effects {
 		e := &effects[i]
 		c := sh.n.connOf(e.Session)
-		if c != nil && c.answerAcquire(e, t) {
+		if c != nil && c.answerAcquire(e, at, t) {
 			continue
 		}
 		if e.Kind == lockspace.Granted && !e.Repeat {
