@@ -3,43 +3,50 @@ package protocol
 import "errors"
 
 // ErrBadAnswer is returned by [ParseAnswer] for a line that is no answer of
-// this version. A client resets the connection it came from.
+// this version. A client resets the connection it came from (SPEC.md 13.13).
 var ErrBadAnswer = errors.New("protocol: not an answer")
 
 // ParseAnswer reads one line, as [Lines.Next] returns it, into a. Extra
-// fields at the end of the line are ignored, so that version 1 can grow. The
-// error is [ErrBadAnswer] or nil.
+// fields at the end of the line are ignored, so that version 1 can grow
+// (SPEC.md 14.2). The error is [ErrBadAnswer] or nil; a is then empty.
 func ParseAnswer(line []byte, a *Answer) error {
 	*a = Answer{}
-	if len(line) < 3 || line[1] != ' ' {
+	if !a.parse(line) {
+		*a = Answer{}
 		return ErrBadAnswer
+	}
+	return nil
+}
+
+func (a *Answer) parse(line []byte) (ok bool) {
+	if len(line) < 3 || line[1] != ' ' {
+		return false
 	}
 	a.Op, a.For = Op(line[0]), Op(line[0])
 	rest := line[2:]
 	if a.Op == OpMoved || a.Op == OpError {
 		if len(rest) < 3 || rest[1] != ' ' {
-			return ErrBadAnswer
+			return false
 		}
 		a.For = Op(rest[0])
 		rest = rest[2:]
 		if a.For == '?' && a.Op == OpError {
 			a.For = 0
 		} else if a.For < 'A' || a.For > 'Z' {
-			return ErrBadAnswer
+			return false
 		}
 	}
 	key, rest, more := cut(rest)
 	switch {
 	case ValidKey(key):
 		if a.For == 0 {
-			return ErrBadAnswer
+			return false
 		}
 		a.Key = key
 	case a.Op == OpError && len(key) == 1 && key[0] == '?':
 	default:
-		return ErrBadAnswer
+		return false
 	}
-	ok := false
 	switch a.Op {
 	case OpAcquire, OpKeep:
 		ok = more && a.grantFields(rest)
@@ -54,7 +61,8 @@ func ParseAnswer(line []byte, a *Answer) error {
 	case OpPing:
 		ok = true
 	case OpHello:
-		ok = more && a.helloFields(rest)
+		// What follows another version is that version's affair.
+		ok = more && string(key) == Version && a.helloFields(rest)
 	case OpMoved:
 		a.Addr, _, _ = cut(rest)
 		ok = ValidAddr(a.Addr)
@@ -63,11 +71,7 @@ func ParseAnswer(line []byte, a *Answer) error {
 		a.Code = codeOf(string(a.CodeName))
 		ok = len(a.CodeName) > 0 && plain(a.CodeName)
 	}
-	if !ok {
-		*a = Answer{}
-		return ErrBadAnswer
-	}
-	return nil
+	return ok
 }
 
 func (a *Answer) grantFields(b []byte) (ok bool) {

@@ -87,7 +87,7 @@ func AppendMoved(dst []byte, op Op, key, addr []byte) []byte {
 
 // AppendError appends the answer `E op key code text`. An op of 0 and a nil
 // key stand as "?". The text may be empty; it is cut to what a line holds,
-// and bytes in it that no line may have become spaces.
+// and control bytes in it become spaces (SPEC.md 2.8).
 func AppendError[T string | []byte](dst []byte, op Op, key []byte, code Code, text T) []byte {
 	return appendError(dst, op, key, code.String(), text)
 }
@@ -104,7 +104,11 @@ func appendError[C, T string | []byte](dst []byte, op Op, key []byte, code C, te
 	}
 	dst = append(dst, code...)
 	room := MaxLine - (len(dst) - start) - len(" \n")
-	if n := min(len(text), room); n > 0 {
+	n := min(len(text), room)
+	for n > 0 && n < len(text) && text[n]&0xC0 == 0x80 {
+		n-- // not in the middle of a code point
+	}
+	if n > 0 {
 		dst = append(dst, ' ')
 		at := len(dst)
 		dst = append(dst, text[:n]...)

@@ -2,11 +2,12 @@ package protocol
 
 // Code is an error code of an E answer. Its name is what stands on the wire;
 // the numbers are this package's own and may change. Codes come from
-// codes.json, which only ever grows.
+// codes.json, which only ever grows (SPEC.md 14.2).
 type Code uint8
 
 // CodeUnknown is a code that the registry of this version does not have.
-// Treat such an error as one that may have had an effect and is not retried.
+// Treat such an error as one that may have had an effect and is not retried
+// (SPEC.md 5.4).
 const CodeUnknown Code = 0xFF
 
 type codeInfo struct {

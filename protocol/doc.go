@@ -10,9 +10,12 @@
 //     made of, write one line.
 //   - [Code] is the registry of error codes, generated from codes.json.
 //
+// The folder testdata/vectors has vectors for codecs in any language.
+//
 // Nothing here allocates, apart from the buffer of [Lines] when it grows.
 // Byte slices in a parsed [Request] or [Answer] alias the line they were read
 // from and are valid only as long as that line is.
 package protocol
 
 //go:generate go run ./internal/gencodes
+//go:generate go run ./internal/genvectors

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"bytes"
-	"net/netip"
 	"time"
 )
 
@@ -27,8 +26,8 @@ func plain(b []byte) bool {
 }
 
 // ValidKey reports whether key can be sent: 1 to 255 bytes, each above 0x20
-// and not 0x7F, and not the single byte "?". Bytes above 0x7F are neither
-// validated nor normalised.
+// and not 0x7F, and not the single byte "?" (SPEC.md 2.6). Bytes above 0x7F
+// are neither validated nor normalised.
 func ValidKey(key []byte) bool {
 	return len(key) >= 1 && len(key) <= MaxKey && plain(key) && !(len(key) == 1 && key[0] == '?')
 }
@@ -61,7 +60,8 @@ func ValidSecret(secret []byte) bool {
 }
 
 // ValidAddr reports whether addr has the form host:port or [v6]:port and is
-// at most 261 bytes. Port 0 is well-formed, though no client dials it.
+// at most 261 bytes (SPEC.md 2.7). Port 0 is well-formed, though no client
+// dials it.
 func ValidAddr(addr []byte) bool {
 	if len(addr) > MaxAddr || !plain(addr) {
 		return false
@@ -78,12 +78,66 @@ func ValidAddr(addr []byte) bool {
 		if host[len(host)-1] != ']' {
 			return false
 		}
-		// The conversion is for M and H answers only, never on the path of a
-		// grant.
-		ip, err := netip.ParseAddr(string(host[1 : len(host)-1]))
-		return err == nil && ip.Is6()
+		return validIPv6(host[1 : len(host)-1])
 	}
 	return bytes.IndexByte(host, ':') < 0 && bytes.IndexByte(host, '[') < 0 && bytes.IndexByte(host, ']') < 0
+}
+
+// validIPv6 reports whether b is an IPv6 address in its text form, the last 32
+// bits as hex groups or as an IPv4 address. A zone is refused: it means
+// nothing on another machine. netip.ParseAddr would allocate its argument.
+func validIPv6(b []byte) bool {
+	groups, gap := 0, false
+	for i := 0; ; {
+		if i+1 < len(b) && b[i] == ':' && b[i+1] == ':' && !gap {
+			gap = true
+			if i += 2; i == len(b) {
+				break
+			}
+		} else if i > 0 {
+			if i >= len(b) || b[i] != ':' {
+				return false
+			}
+			i++
+		}
+		start := i
+		for i < len(b) && i-start < 4 && isHex(b[i]) {
+			i++
+		}
+		if i < len(b) && b[i] == '.' {
+			groups += 2
+			if !validIPv4(b[start:]) {
+				return false
+			}
+			break
+		}
+		if i == start {
+			return false
+		}
+		if groups++; i == len(b) {
+			break
+		}
+	}
+	return gap && groups < 8 || !gap && groups == 8
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func validIPv4(b []byte) bool {
+	for range 3 {
+		i := bytes.IndexByte(b, '.')
+		if i < 0 {
+			return false
+		}
+		if _, ok := decimal(b[:i], 255); !ok {
+			return false
+		}
+		b = b[i+1:]
+	}
+	_, ok := decimal(b, 255)
+	return ok
 }
 
 // decimal reads an unsigned number without sign or leading zero.
@@ -149,7 +203,7 @@ func appendUint(dst []byte, n uint64) []byte {
 	}
 }
 
-// AppendSeconds appends d in its shortest form. d is cut to whole
+// AppendSeconds appends d in its shortest form (SPEC.md 2.5). d is cut to whole
 // milliseconds and held between 0 and [MaxSeconds].
 func AppendSeconds(dst []byte, d time.Duration) []byte {
 	ms := uint64(min(max(d, 0), MaxSeconds) / time.Millisecond)

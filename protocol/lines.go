@@ -9,7 +9,7 @@ import (
 
 // ErrLineTooLong is returned by [Lines.Next] once 1,024 bytes have arrived
 // without an LF. A server answers `E ? ? bad-request` and closes; a client
-// resets the connection.
+// resets the connection (SPEC.md 5.1 and 13.13).
 var ErrLineTooLong = errors.New("protocol: line longer than 1024 bytes")
 
 const (
@@ -17,7 +17,7 @@ const (
 	lastBuffer  = 64 << 10
 )
 
-// Lines cuts a stream of bytes into lines. Read into the slice that
+// Lines cuts a stream of bytes into lines (SPEC.md 2.2). Read into the slice that
 // [Lines.Free] returns, tell [Lines.Fed] how many bytes came, then call
 // [Lines.Next] until it has no more. The zero value is ready to use.
 //
@@ -38,11 +38,17 @@ func (l *Lines) Free() []byte {
 		l.w = copy(l.buf, l.buf[l.r:l.w])
 		l.r = 0
 	}
+	if invariants.Enabled {
+		invariants.Scribble(l.buf[l.w:])
+	}
 	if size := len(l.buf); size == 0 {
 		l.buf = make([]byte, firstBuffer)
 	} else if l.full && size < lastBuffer {
 		grown := make([]byte, 2*size)
 		copy(grown, l.buf[:l.w])
+		if invariants.Enabled {
+			invariants.Scribble(l.buf)
+		}
 		l.buf = grown
 	}
 	l.full = false
@@ -77,7 +83,7 @@ func (l *Lines) Next() (line []byte, ok bool, err error) {
 		// A line that a caller kept beyond its time would change under it
 		// sooner or later; test builds make it sooner.
 		if invariants.Enabled {
-			invariants.Scribble(l.buf[:l.r])
+			invariants.Scribble(l.buf[max(0, l.r-MaxLine):l.r])
 		}
 		l.r += i + 1
 		line = rest[:i]
@@ -90,5 +96,6 @@ func (l *Lines) Next() (line []byte, ok bool, err error) {
 	}
 }
 
-// Pending is the number of bytes that were fed and belong to no line yet.
+// Pending is the number of bytes that were fed and belong to no line yet. At
+// the end of the stream they are dropped, never executed.
 func (l *Lines) Pending() int { return l.w - l.r }

@@ -2,7 +2,7 @@ package protocol
 
 import "time"
 
-// Limits of the wire (SPEC.md, "Grammar"). All are in bytes.
+// Limits of the wire (SPEC.md 2.2 to 2.7). All are in bytes.
 const (
 	// MaxLine is the longest line, its LF (and CR, if any) included.
 	MaxLine = 1024
@@ -26,12 +26,13 @@ const Version = "1"
 const MaxSeconds = 999_999_999*time.Second + 999*time.Millisecond
 
 // NoQueue is the value of [Request.Wait] that stands as -1 on the wire: the
-// server grants at once or answers T; the request never waits in the queue.
+// server grants at once or answers T; the request never waits in the queue
+// (SPEC.md 4.1).
 const NoQueue time.Duration = -1
 
 // MaxUnanswered is how many requests one connection may have unanswered
 // before a server that keeps to the specification may close it. A server may
-// allow more and never fewer than 1,024.
+// allow more and never fewer than 1,024 (SPEC.md 3.6).
 const MaxUnanswered = 4096
 
 // Op is the byte that a line starts with.
@@ -103,8 +104,8 @@ type Answer struct {
 	// Token (A, R, K) is the fencing token of the grant.
 	Token uint64
 
-	// Lease (A, K) is how long the grant lasts from now on.
-	// Whole milliseconds.
+	// Lease (A, K) is what was left of the lease when the answer took its
+	// place in the stream (SPEC.md 3.3). Whole milliseconds; 0 is possible.
 	Lease time.Duration
 
 	// Nonce (C) is the nonce that was cancelled.
@@ -121,6 +122,7 @@ type Answer struct {
 	Code     Code
 	CodeName []byte
 
-	// Text (E) is for people and may be empty. No program compares it.
+	// Text (E) is for people and may be empty. No program compares it. It
+	// may have any byte but LF: escape it before a terminal sees it.
 	Text []byte
 }

@@ -1,7 +1,8 @@
 package protocol
 
 // ParseRequest reads one line, as [Lines.Next] returns it, into r. It returns
-// 0 if the request is well-formed, else the code to refuse it with:
+// 0 if the request is well-formed, else the code to refuse it with, by the
+// order of refusal of SPEC.md 5.1:
 //
 //   - [CodeBadRequest] with r.Op = 0: the line does not start with an op.
 //     Answer `E ? ? bad-request` and close the connection.
