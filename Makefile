@@ -1,0 +1,92 @@
+# Every target works from a fresh clone with Go, git and make.
+#
+#   make build    the binaries, into bin/
+#   make demo     see it work, in under a minute
+#   make run      a node to try by hand
+#   make test     every test of every module
+#   make race     the same under the race detector
+#   make verify   format, vet, tidy, generated files, the workspace
+#   make fuzz     each fuzz target for FUZZTIME (60s)
+#   make bench    benchmarks of the codec, the lock table and the client
+
+GO       ?= go
+FUZZTIME ?= 60s
+MODULES  := protocol server client conformance tools
+
+# What --version says. A checkout without git builds too.
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+BUILT   := $(shell git log -1 --format=%cI HEAD 2>/dev/null)
+INFO    := github.com/stile-lock/stile/server/buildinfo
+LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT)
+
+.DEFAULT_GOAL := build
+.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean
+
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled
+
+demo: build
+	$(GO) run ./tools/cmd/stile-demo -stiled bin/stiled
+
+run: build
+	@echo 'A node is about to listen on 127.0.0.1:5625. In another terminal:'
+	@echo
+	@if command -v nc >/dev/null; then echo '    nc 127.0.0.1 5625'; \
+	else echo "    exec 3<>/dev/tcp/127.0.0.1/5625; cat <&3 & cat >&3      # in bash"; fi
+	@echo
+	@echo 'and type, for instance:'
+	@echo
+	@echo '    A door 0 60        take the key "door" for at most 60 seconds'
+	@echo '    R door TOKEN       give it back: TOKEN is the number in the answer'
+	@echo
+	@echo 'Ctrl+C ends it here.'
+	@echo
+	@bin/stiled || [ $$? -eq 130 ]
+
+# The first pass checks the invariants after every step. The second is of what
+# that pass has to leave out: a checked build allocates.
+test:
+	@set -e; for m in $(MODULES); do \
+	  echo "== $$m"; (cd $$m && $(GO) test -tags invariants ./...); \
+	done
+	@set -e; for m in $(MODULES); do \
+	  echo "== $$m, allocations"; (cd $$m && $(GO) test -run Alloc ./...); \
+	done
+
+race:
+	@set -e; for m in $(MODULES); do \
+	  echo "== $$m"; (cd $$m && $(GO) test -race -tags invariants ./...); \
+	done
+
+verify:
+	@unformatted=$$(gofmt -l $(MODULES)); \
+	if [ -n "$$unformatted" ]; then echo "make fmt would change:"; echo "$$unformatted"; exit 1; fi
+	@set -e; for m in $(MODULES); do \
+	  echo "== $$m"; (cd $$m && $(GO) vet ./... && $(GO) vet -tags invariants ./... && GOWORK=off $(GO) mod tidy -diff); \
+	done
+	cd protocol && $(GO) run ./internal/gencodes -check && $(GO) run ./internal/genvectors -check
+	@for m in $(MODULES); do \
+	  grep -qx "	./$$m" go.work || { echo "go.work has no line ./$$m"; exit 1; }; \
+	done
+
+fmt:
+	gofmt -w $(MODULES)
+
+tidy:
+	@set -e; for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy); done
+
+generate:
+	cd protocol && $(GO) generate ./...
+
+fuzz:
+	@set -e; cd protocol && for f in $$(grep -ho 'func Fuzz[A-Za-z]*' *_test.go | cut -c6-); do \
+	  $(GO) test -run XXX -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .; \
+	done
+
+bench:
+	cd protocol && $(GO) test -run XXX -bench . -benchmem .
+	cd server && $(GO) test -run XXX -bench . -benchmem ./lockspace
+	cd client && $(GO) test -run XXX -bench . -benchmem .
+
+clean:
+	rm -rf bin
