@@ -122,7 +122,7 @@ func TestValidAddrAgreesWithNetip(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	parts := []string{":", "::", "0", "1", "ffff", "FFFF", "g", "00000", "12345", ".", "10", "256", "01", "10.0.0.1", "1:2:3:4:5:6", "%eth0", ""}
 	yes := 0
-	for range 300_000 {
+	for range 100_000 {
 		var b strings.Builder
 		for range rnd.IntN(9) {
 			b.WriteString(parts[rnd.IntN(len(parts))])
@@ -136,7 +136,7 @@ func TestValidAddrAgreesWithNetip(t *testing.T) {
 			t.Fatalf("[%s]:1 is %v, netip says %v", b.String(), got, want)
 		}
 	}
-	if yes < 1000 {
+	if yes < 300 {
 		t.Errorf("only %d addresses were good: the test tries too little", yes)
 	}
 }
@@ -185,7 +185,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		return b[:len(b)-1]
 	}
-	for range 20_000 {
+	for range 5_000 {
 		wait := seconds()
 		if rnd.IntN(4) == 0 {
 			wait = NoQueue

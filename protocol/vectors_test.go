@@ -164,16 +164,25 @@ func feed(parts [][]byte, each func(line []byte)) (pending int, err error) {
 
 // decoded is everything a stream means, in a form to compare.
 func decoded(parts ...[]byte) string {
-	var b strings.Builder
+	var b []byte
 	pending, err := feed(parts, func(line []byte) {
+		b = append(append(b, line...), '\n')
 		var r Request
 		code := ParseRequest(line, &r)
+		b = append(append(b, byte(code), byte(r.Op)), r.Key...)
+		if code == 0 {
+			b = AppendRequest(b, &r)
+		}
 		var a Answer
-		bad := ParseAnswer(line, &a)
-		fmt.Fprintf(&b, "%q %v %+v %v %+v\n", line, code, r, bad, a)
+		if ParseAnswer(line, &a) == nil {
+			b = append(AppendAnswer(b, &a), byte(a.For), byte(a.Code))
+		}
 	})
-	fmt.Fprint(&b, pending, err)
-	return b.String()
+	b = appendUint(b, uint64(pending))
+	if err != nil {
+		b = append(b, err.Error()...)
+	}
+	return string(b)
 }
 
 func TestRequestVectors(t *testing.T) {
@@ -383,7 +392,7 @@ func TestEveryCut(t *testing.T) {
 		want := decoded(s)
 		for i := range len(s) + 1 {
 			if got := decoded(s[:i], s[i:]); got != want {
-				t.Fatalf("%q cut at %d decodes to\n%s\nuncut to\n%s", s, i, got, want)
+				t.Fatalf("%q cut at %d decodes to\n%q\nuncut to\n%q", s, i, got, want)
 			}
 		}
 		var bytewise [][]byte
@@ -391,7 +400,7 @@ func TestEveryCut(t *testing.T) {
 			bytewise = append(bytewise, s[i:i+1])
 		}
 		if got := decoded(bytewise...); got != want {
-			t.Fatalf("%q byte by byte decodes to\n%s\nuncut to\n%s", s, got, want)
+			t.Fatalf("%q byte by byte decodes to\n%q\nuncut to\n%q", s, got, want)
 		}
 	}
 }
