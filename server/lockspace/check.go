@@ -3,11 +3,14 @@ package lockspace
 import "fmt"
 
 // check panics if an invariant does not hold. Test builds call it after
-// every change; a large Space is checked now and then only.
+// every change. It looks at everything; so a large Space is checked once in
+// as many calls as there are things to look at.
 func (s *Space) check() {
-	if s.waits.len()+s.leases.len() > 64 && s.arrivals%1024 != 0 {
+	size := s.waits.len() + s.leases.len() + len(s.claims) + len(s.turns)
+	if s.unchecked++; size > 64 && s.unchecked < size {
 		return
 	}
+	s.unchecked = 0
 	held, attached, detachedN, owed := 0, 0, 0, 0
 	for hash, e := range s.keys {
 		for ; e != nil; e = e.next {

@@ -19,6 +19,7 @@ type entry struct {
 	since     Time
 	holder    Session // who was told of it last
 	nonce     Nonce
+	shared    bool // several sessions were told: the loss of one answer undoes nothing
 	fp        fingerprint
 	leaseSlot int32
 
@@ -47,14 +48,15 @@ type request struct {
 	session Session
 	tag     uint64
 	e       *entry
-	state   state
 	place   Place
-	nonce   Nonce
 	fp      fingerprint
+	token   uint64 // ended, Granted
 
+	// Small fields side by side: a request fits 160 bytes.
+	nonce  Nonce
+	state  state
 	kind   Kind          // ended: the answer
 	code   protocol.Code // ended, Refused
-	token  uint64        // ended, Granted
 	repeat bool          // ended, Granted
 
 	lineSlot, waitSlot int32

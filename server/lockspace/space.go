@@ -71,6 +71,8 @@ type Space struct {
 	arrivals uint64
 	effects  []Effect
 
+	unchecked int // calls since the invariants were checked, in test builds
+
 	// Pools, so that a steady load does not allocate.
 	entries                       *entry
 	requests                      *request

@@ -1,0 +1,5 @@
+//go:build race
+
+package lockspace
+
+const raceEnabled = true
