@@ -80,7 +80,7 @@ generate:
 
 fuzz:
 	@set -e; cd protocol && for f in $$(grep -ho 'func Fuzz[A-Za-z]*' *_test.go | cut -c6-); do \
-	  $(GO) test -run XXX -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .; \
+	  $(GO) test -run XXX -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .; \
 	done
 
 bench:

@@ -36,6 +36,10 @@ type conn struct {
 	// unanswered counts the acquires that the lock table owes an answer. The
 	// reader adds, whoever delivers takes away.
 	unanswered atomic.Int32
+
+	// owedAt is when the sweep for idle connections last found something
+	// unanswered. Of that sweep alone.
+	owedAt lockspace.Time
 }
 
 const (

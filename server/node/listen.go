@@ -131,7 +131,8 @@ func (n *Node) turnAway(nc net.Conn, busy chan struct{}) {
 }
 
 // sweepIdle closes connections that have been silent for too long with
-// nothing unanswered.
+// nothing unanswered. Who waited for hours and was granted just now is not
+// idle yet.
 func (n *Node) sweepIdle() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -141,9 +142,12 @@ func (n *Node) sweepIdle() {
 			return
 		case <-tick.C:
 		}
-		before := n.now() - lockspace.Time(n.cfg.IdleTimeout)
+		now := n.now()
+		before := now - lockspace.Time(n.cfg.IdleTimeout)
 		n.eachConn(func(c *conn) {
-			if c.lastRead.Load() < int64(before) && c.unanswered.Load() == 0 {
+			if c.unanswered.Load() > 0 {
+				c.owedAt = now
+			} else if max(lockspace.Time(c.lastRead.Load()), c.owedAt) < before {
 				c.sayGoodbye()
 			}
 		})
