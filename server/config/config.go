@@ -108,8 +108,11 @@ func (c *Config) check() error {
 		if err != nil {
 			return err
 		}
-		if !loopback(admin) && !c.Insecure {
-			return fmt.Errorf("--admin %s is reachable from other machines, and the admin server asks for no secret: use a loopback address, or --insecure if the network is closed", c.Admin)
+		if !loopback(admin) {
+			if !c.Insecure {
+				return fmt.Errorf("--admin %s is reachable from other machines, and the admin server asks for no secret: use a loopback address, or --insecure if the network is closed", c.Admin)
+			}
+			c.Warnings = append(c.Warnings, "INSECURE: the admin server at "+c.Admin+" is reachable from other machines and asks for no secret")
 		}
 	}
 	if c.Advertise != "" {

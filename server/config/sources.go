@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -13,14 +14,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlFile is a settings file. Its keys are flag names without the dashes.
-type yamlFile map[string]yaml.Node
+// yamlFile is a settings file.
+type yamlFile struct {
+	name     string
+	settings map[string]yaml.Node // by flag name without the dashes
+}
 
 // readYAML is a kong.ConfigurationLoader.
 func readYAML(r io.Reader) (kong.Resolver, error) {
-	var f yamlFile
-	if err := yaml.NewDecoder(r).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("not a YAML file of `setting: value` lines: %w", err)
+	f := yamlFile{name: "the settings file"}
+	if named, ok := r.(interface{ Name() string }); ok {
+		f.name = named.Name()
+	}
+	dec := yaml.NewDecoder(r)
+	err := dec.Decode(&f.settings)
+	if errors.Is(err, io.EOF) {
+		return f, nil // nothing but comments
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a YAML file of `setting: value` lines: %w", f.name, err)
+	}
+	// A second document would be ignored.
+	var more yaml.Node
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s has more than one YAML document: settings after a line `---` would not count", f.name)
 	}
 	return f, nil
 }
@@ -28,14 +45,18 @@ func readYAML(r io.Reader) (kong.Resolver, error) {
 // Validate refuses what no flag would take.
 func (f yamlFile) Validate(app *kong.Application) error {
 	names := flagNames(app)
-	for key, node := range f {
+	keys := slices.SortedFunc(maps.Keys(f.settings), func(a, b string) int {
+		return f.settings[a].Line - f.settings[b].Line
+	})
+	for _, key := range keys {
+		node := f.settings[key]
 		switch {
 		case key == "config" || key == "version" || key == "help":
-			return fmt.Errorf("line %d: %q can't be set in a file", node.Line, key)
+			return fmt.Errorf("%s, line %d: %q can't be set in a file", f.name, node.Line, key)
 		case !slices.Contains(names, key):
-			return fmt.Errorf("line %d: there is no setting %q%s", node.Line, key, didYouMean(key, names))
+			return fmt.Errorf("%s, line %d: there is no setting %q%s", f.name, node.Line, key, didYouMean(key, names))
 		case node.Kind != yaml.ScalarNode:
-			return fmt.Errorf("line %d: %q takes a single value", node.Line, key)
+			return fmt.Errorf("%s, line %d: %q takes a single value", f.name, node.Line, key)
 		}
 	}
 	return nil
@@ -48,7 +69,7 @@ func (f yamlFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 			return nil, nil
 		}
 	}
-	node, ok := f[flag.Name]
+	node, ok := f.settings[flag.Name]
 	if !ok {
 		return nil, nil
 	}
@@ -60,7 +81,7 @@ var ofClients = []string{"STILE_ADDRS", "STILE_KEY", "STILE_TOKEN", "STILE_SECRE
 
 // ofKubernetes matches what a cluster sets in every pod beside a service with
 // the name stile.
-var ofKubernetes = regexp.MustCompile(`^STILE(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$`)
+var ofKubernetes = regexp.MustCompile(`^STILE(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // checkEnviron refuses STILE_… variables that set nothing: a typo there
 // would otherwise show at the worst moment.

@@ -29,7 +29,8 @@ type Store struct {
 
 	known uint32 // as read by OpenStore
 
-	mu sync.Mutex // one attempt at a time, late ones included
+	mu    sync.Mutex // one attempt at a time, late ones included
+	tried uint32     // the highest epoch that may be in the file
 }
 
 // OpenStore opens the state directory, makes it if it is missing, and locks
@@ -52,6 +53,7 @@ func OpenStore(dir string) (*Store, error) {
 		s.Close()
 		return nil, err
 	}
+	s.tried = s.known
 	return s, nil
 }
 
@@ -101,6 +103,9 @@ func decodeEpoch(line string) (uint32, error) {
 // when Put returns nil: a new file is written, synced and renamed over the
 // old one, and the directory is synced. One attempt has a second; one that
 // takes longer has failed, whatever becomes of it later.
+//
+// The file never goes back: an epoch that is not above all that were put
+// before is refused, whether or not storing them worked.
 func (s *Store) Put(ctx context.Context, epoch uint32) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storeLimit,
 		fmt.Errorf("the disk took longer than %v", storeLimit))
@@ -112,6 +117,11 @@ func (s *Store) Put(ctx context.Context, epoch uint32) error {
 		if ctx.Err() != nil {
 			return // gave up while an earlier attempt was still stuck
 		}
+		if epoch <= s.tried {
+			done <- fmt.Errorf("epoch %d was stored, or tried, before", s.tried)
+			return
+		}
+		s.tried = epoch
 		done <- s.put(epoch)
 	}()
 	select {

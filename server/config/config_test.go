@@ -1,0 +1,458 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stile-lock/stile/protocol"
+)
+
+// clean takes every STILE_… variable out of the environment of the test.
+func clean(t *testing.T) {
+	t.Helper()
+	for _, kv := range os.Environ() {
+		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "STILE_") {
+			t.Setenv(name, value) // puts it back afterwards
+			os.Unsetenv(name)
+		}
+	}
+}
+
+func parse(t *testing.T, args ...string) *Config {
+	t.Helper()
+	var out bytes.Buffer
+	c, err := Parse(args, &out)
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("%q prints %q", args, &out)
+	}
+	return c
+}
+
+// refused fails the test unless the settings are refused with a message that
+// has all the parts.
+func refused(t *testing.T, args []string, parts ...string) {
+	t.Helper()
+	c, err := Parse(args, new(bytes.Buffer))
+	if err == nil {
+		t.Errorf("%q was accepted: %+v", args, c)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q: %v: want %q in it", args, err, part)
+		}
+	}
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "stiled.yaml")
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestDefaults(t *testing.T) {
+	clean(t)
+	got := parse(t)
+	dir, err := filepath.Abs("stile-state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Listen: "127.0.0.1:5625", Admin: "127.0.0.1:5626", StateDir: dir,
+		DefaultLease: 30 * time.Second, MaxLease: 24 * time.Hour, ReattachGrace: time.Second,
+		StopTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
+		MaxConnections: 10_000, MaxWaiters: 1_000_000, MaxWaitersPerKey: 200_000, MaxUnanswered: 4096,
+		LogLevel: "info", LogFormat: "text",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// settings has three values for each setting, and what the field then holds.
+var settings = map[string][3]struct {
+	set  string
+	want any
+}{
+	"listen":              {{"127.0.0.1:1", "127.0.0.1:1"}, {"127.0.0.2:0", "127.0.0.2:0"}, {"[::1]:3", "[::1]:3"}},
+	"advertise":           {{"a:1", "a:1"}, {"b.example:2", "b.example:2"}, {"[2001:db8::1]:3", "[2001:db8::1]:3"}},
+	"admin":               {{"127.0.0.1:1", "127.0.0.1:1"}, {"", ""}, {"localhost:3", "localhost:3"}},
+	"state-dir":           {{"/a", "/a"}, {"/b c", "/b c"}, {"/d/", "/d"}},
+	"default-lease":       {{"1ms", time.Millisecond}, {"1m30s", 90 * time.Second}, {"24h", 24 * time.Hour}},
+	"max-lease":           {{"1m", time.Minute}, {"2h", 2 * time.Hour}, {"277777h46m39.999s", protocol.MaxSeconds}},
+	"reattach-grace":      {{"1ms", time.Millisecond}, {"2s", 2 * time.Second}, {"1h", time.Hour}},
+	"stop-timeout":        {{"0s", time.Duration(0)}, {"1.5s", 1500 * time.Millisecond}, {"1h", time.Hour}},
+	"idle-timeout":        {{"0s", time.Duration(0)}, {"1m", time.Minute}, {"8760h", 8760 * time.Hour}},
+	"max-connections":     {{"1", 1}, {"20000", 20_000}, {"1048576", 1 << 20}},
+	"max-waiters":         {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
+	"max-waiters-per-key": {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
+	"max-unanswered":      {{"1024", 1024}, {"5000", 5000}, {"1048576", 1 << 20}},
+	"secret-file":         {{"", ""}, {"", ""}, {"", ""}}, // has a test of its own
+	"insecure":            {{"true", true}, {"false", false}, {"true", true}},
+	"log-level":           {{"debug", "debug"}, {"warn", "warn"}, {"error", "error"}},
+	"log-format":          {{"json", "json"}, {"text", "text"}, {"json", "json"}},
+}
+
+var wordStart = regexp.MustCompile(`[A-Z]`)
+
+// settingOf returns the name of a field's flag.
+func settingOf(field string) string {
+	return strings.ToLower(wordStart.ReplaceAllString(field, "-$0"))[1:]
+}
+
+func envOf(setting string) string {
+	return "STILE_" + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
+}
+
+// Every setting can be given in all three ways, a flag beats the environment,
+// and the environment beats the file.
+func TestEverySettingFromEverywhere(t *testing.T) {
+	clean(t)
+	fields := reflect.TypeFor[Config]()
+	seen := 0
+	for i := range fields.NumField() {
+		field := fields.Field(i)
+		name := settingOf(field.Name)
+		values, ok := settings[name]
+		switch field.Name {
+		case "Config", "Version", "Secret", "Warnings":
+			continue
+		}
+		if !ok {
+			t.Errorf("no test for --%s", name)
+			continue
+		}
+		seen++
+		t.Run(name, func(t *testing.T) {
+			is := func(from string, want any, args ...string) {
+				t.Helper()
+				if got := reflect.ValueOf(parse(t, args...)).Elem().Field(i).Interface(); got != want {
+					t.Errorf("%s: %v, want %v", from, got, want)
+				}
+			}
+			for _, v := range values {
+				is("flag", v.want, "--"+name+"="+v.set)
+				is("file", v.want, "--config", file(t, "# all of it\n"+name+": \""+v.set+"\"\n"))
+				t.Run("", func(t *testing.T) {
+					t.Setenv(envOf(name), v.set)
+					is("environment", v.want)
+				})
+			}
+			yaml := file(t, name+": \""+values[2].set+"\"\n")
+			t.Setenv(envOf(name), values[1].set)
+			is("environment over file", values[1].want, "--config", yaml)
+			is("flag over environment over file", values[0].want, "--config="+yaml, "--"+name+"="+values[0].set)
+			os.Unsetenv(envOf(name))
+			is("flag over file", values[0].want, "--"+name+"="+values[0].set, "--config", yaml)
+		})
+	}
+	if seen != len(settings) {
+		t.Errorf("%d settings were tested, %d are in the table", seen, len(settings))
+	}
+}
+
+func TestFileNamedByTheEnvironment(t *testing.T) {
+	clean(t)
+	t.Setenv("STILE_CONFIG", file(t, "max-lease: 2h\ndefault-lease: 7s\n"))
+	if c := parse(t, "--default-lease=8s"); c.MaxLease != 2*time.Hour || c.DefaultLease != 8*time.Second {
+		t.Errorf("max %v, default %v", c.MaxLease, c.DefaultLease)
+	}
+	t.Setenv("STILE_CONFIG", "/nowhere.yaml")
+	refused(t, nil, "/nowhere.yaml")
+}
+
+func TestFileThatIsEmpty(t *testing.T) {
+	clean(t)
+	for _, content := range []string{"", "\n", "# nothing yet\n", "---\n"} {
+		if c := parse(t, "--config", file(t, content)); c.MaxLease != 24*time.Hour {
+			t.Errorf("%q: %+v", content, c)
+		}
+	}
+}
+
+func TestFileThatIsWrong(t *testing.T) {
+	clean(t)
+	for _, tt := range []struct{ content, want string }{
+		{"listen: 127.0.0.1:0\n\nmax-lese: 2h\n", `line 3: there is no setting "max-lese": did you mean max-lease?`},
+		{"z: 1\nb: 1\na: 1\n", `line 1: there is no setting "z"`},
+		{"max_lease: 2h\n", `line 1: there is no setting "max_lease": did you mean max-lease?`},
+		{"Listen: 127.0.0.1:0\n", `line 1: there is no setting "Listen": did you mean listen?`},
+		{"STILE_LISTEN: 127.0.0.1:0\n", `line 1: there is no setting "STILE_LISTEN"`},
+		{"peers: a:1,b:2\n", `line 1: there is no setting "peers"`},
+		{"secret: hunter2\n", `line 1: there is no setting "secret"`},
+		{"listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n", `"listen" already defined at line 1`},
+		{"listen: [127.0.0.1:0, 127.0.0.1:1]\n", `line 1: "listen" takes a single value`},
+		{"listen:\n  host: a\n", `"listen" takes a single value`},
+		{"listen 127.0.0.1:0\n", "not a YAML file"},
+		{"- listen\n", "not a YAML file"},
+		{"listen: \"127\n", "not a YAML file"},
+		{"config: x\n", `line 1: "config" can't be set in a file`},
+		{"version: true\n", `line 1: "version" can't be set in a file`},
+		{"listen: 127.0.0.1:0\n---\nmax-lease: 2h\n", "more than one YAML document"},
+		{"max-lease: soon\n", `--max-lease: expected duration but got "soon"`},
+		{"max-lease: 30\n", "--max-lease"},
+		{"max-lease:\n", "--max-lease"},
+		{"max-waiters: many\n", "--max-waiters"},
+		{"insecure: maybe\n", "--insecure"},
+		{"log-level: loud\n", `--log-level must be one of "debug","info","warn","error"`},
+	} {
+		name := file(t, tt.content)
+		parts := []string{tt.want}
+		if strings.Contains(tt.want, "line 1:") || strings.Contains(tt.want, "YAML") {
+			parts = append(parts, name)
+		}
+		refused(t, []string{"--config", name}, parts...)
+	}
+	refused(t, []string{"--config", t.TempDir() + "/none.yaml"}, "none.yaml")
+	refused(t, []string{"--config", t.TempDir()}, "directory")
+}
+
+// A bad value in the file does not matter where something beats it, but a
+// line that no flag would take always does.
+func TestFileThatIsBeaten(t *testing.T) {
+	clean(t)
+	name := file(t, "max-lease: soon\n")
+	if c := parse(t, "--config", name, "--max-lease=2h"); c.MaxLease != 2*time.Hour {
+		t.Error(c.MaxLease)
+	}
+	t.Setenv("STILE_MAX_LEASE", "3h")
+	if c := parse(t, "--config", name); c.MaxLease != 3*time.Hour {
+		t.Error(c.MaxLease)
+	}
+}
+
+func TestEnvironmentThatIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		name, value string
+		parts       []string
+	}{
+		{"STILE_MAX_LESE", "1h", []string{"STILE_MAX_LESE", "no such setting", "did you mean STILE_MAX_LEASE?"}},
+		{"STILE_LISTN", "", []string{"STILE_LISTN", "did you mean STILE_LISTEN?"}},
+		{"STILE_WHATEVER_ELSE", "1", []string{"STILE_WHATEVER_ELSE"}},
+		{"STILE_", "1", []string{"STILE_"}},
+		{"STILE_VERSION", "1", []string{"STILE_VERSION"}},
+		{"STILE_HELP", "1", []string{"STILE_HELP"}},
+		{"STILE_PEERS", "a:1,b:2", []string{"STILE_PEERS"}},
+		{"STILE_MAX_LEASE", "soon", []string{"--max-lease", "STILE_MAX_LEASE", `"soon"`}},
+		{"STILE_MAX_LEASE", "", []string{"--max-lease", "STILE_MAX_LEASE"}},
+		{"STILE_MAX_LEASE", "1s", []string{"--max-lease", "1m0s to"}},
+		{"STILE_MAX_WAITERS", "1e6", []string{"--max-waiters", "STILE_MAX_WAITERS"}},
+		{"STILE_INSECURE", "maybe", []string{"--insecure", "STILE_INSECURE"}},
+		{"STILE_LOG_FORMAT", "xml", []string{"--log-format", `"text","json"`}},
+	} {
+		t.Run(tt.name+"="+tt.value, func(t *testing.T) {
+			clean(t)
+			t.Setenv(tt.name, tt.value)
+			refused(t, nil, tt.parts...)
+		})
+	}
+}
+
+// What Kubernetes sets in every pod beside a service called stile (or
+// stile-admin), and what our own clients read, is no typo.
+func TestEnvironmentOfOthers(t *testing.T) {
+	clean(t)
+	for _, name := range []string{
+		"STILE_SERVICE_HOST", "STILE_SERVICE_PORT", "STILE_SERVICE_PORT_CLIENT", "STILE_PORT",
+		"STILE_PORT_5625_TCP", "STILE_PORT_5625_TCP_PROTO", "STILE_PORT_5625_TCP_PORT", "STILE_PORT_5625_TCP_ADDR",
+		"STILE_PORT_5625_UDP", "STILE_PORT_5625_SCTP_ADDR",
+		"STILE_ADMIN_SERVICE_HOST", "STILE_ADMIN_SERVICE_PORT_HTTP_STATUS", "STILE_ADMIN_PORT", "STILE_ADMIN_PORT_5626_TCP_ADDR",
+		"STILE_ADDRS", "STILE_KEY", "STILE_TOKEN", "STILE_SECRET",
+		"STILED_LISTEN", "MY_STILE_LISTEN", "stile_listen",
+	} {
+		t.Setenv(name, "tcp://10.0.0.1:5625")
+	}
+	if c := parse(t); c.Listen != "127.0.0.1:5625" || c.Admin != "127.0.0.1:5626" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestFlagsThatAreWrong(t *testing.T) {
+	clean(t)
+	secret := file(t, "open-sesame\n")
+	for _, tt := range []struct {
+		args  []string
+		parts []string
+	}{
+		{[]string{"extra"}, []string{"extra"}},
+		{[]string{"--max-leas=2h"}, []string{"--max-leas", `did you mean "--max-lease"`}},
+		{[]string{"--max-lease"}, []string{"--max-lease"}},
+		{[]string{"--peers=a:1,b:2"}, []string{"--peers"}},
+		{[]string{"--tls-cert=x"}, []string{"--tls-cert"}},
+		{[]string{"--log-level=loud"}, []string{"--log-level", `"debug","info","warn","error"`, `"loud"`}},
+		{[]string{"--log-level="}, []string{"--log-level"}},
+		{[]string{"--log-level=INFO"}, []string{"--log-level"}},
+		{[]string{"--log-format=xml"}, []string{"--log-format", `"text","json"`}},
+
+		{[]string{"--listen="}, []string{"--listen", "host:port"}},
+		{[]string{"--listen=localhost"}, []string{"--listen", "host:port"}},
+		{[]string{"--listen=5625"}, []string{"--listen", "host:port"}},
+		{[]string{"--listen=::1:5625"}, []string{"--listen", "host:port"}},
+		{[]string{"--listen=127.0.0.1:"}, []string{"--listen", "0 to 65535"}},
+		{[]string{"--listen=127.0.0.1:65536"}, []string{"--listen", "0 to 65535"}},
+		{[]string{"--listen=127.0.0.1:-1"}, []string{"--listen", "0 to 65535"}},
+		{[]string{"--admin=127.0.0.1"}, []string{"--admin", "host:port"}},
+		{[]string{"--admin=127.0.0.1:99999"}, []string{"--admin", "0 to 65535"}},
+		{[]string{"--advertise=a"}, []string{"--advertise", "host:port"}},
+		{[]string{"--advertise=a:0"}, []string{"--advertise", "port not 0"}},
+		{[]string{"--advertise=:5625"}, []string{"--advertise"}},
+		{[]string{"--advertise=a:b"}, []string{"--advertise"}},
+		{[]string{"--advertise=a b:5625"}, []string{"--advertise"}},
+		{[]string{"--advertise=0.0.0.0:5625"}, []string{"--advertise", "unspecified"}},
+		{[]string{"--advertise=[::]:5625"}, []string{"--advertise", "unspecified"}},
+		{[]string{"--advertise=" + strings.Repeat("a", protocol.MaxAddr-len(":5625")+1) + ":5625"}, []string{"--advertise"}},
+
+		{[]string{"--max-lease=59.999s"}, []string{"--max-lease", "1m0s to 277777h46m39.999s"}},
+		{[]string{"--max-lease=277777h46m40s"}, []string{"--max-lease"}},
+		{[]string{"--max-lease=-1h"}, []string{"--max-lease"}},
+		{[]string{"--max-lease=9999999999h"}, []string{"--max-lease"}},
+		{[]string{"--max-lease=2h0.0001s"}, []string{"--max-lease", "whole milliseconds"}},
+		{[]string{"--default-lease=0s"}, []string{"--default-lease", "1ms to 24h0m0s"}},
+		{[]string{"--default-lease=2h", "--max-lease=1h"}, []string{"--default-lease", "1ms to 1h0m0s"}},
+		{[]string{"--default-lease=1.5ms"}, []string{"--default-lease", "whole milliseconds"}},
+		{[]string{"--reattach-grace=0s"}, []string{"--reattach-grace"}},
+		{[]string{"--reattach-grace=61m"}, []string{"--reattach-grace"}},
+		{[]string{"--stop-timeout=-1s"}, []string{"--stop-timeout"}},
+		{[]string{"--stop-timeout=61m"}, []string{"--stop-timeout"}},
+		{[]string{"--idle-timeout=59s"}, []string{"--idle-timeout", "at least 1m"}},
+		{[]string{"--idle-timeout=-1s"}, []string{"--idle-timeout"}},
+		{[]string{"--idle-timeout=8761h"}, []string{"--idle-timeout"}},
+		{[]string{"--max-connections=0"}, []string{"--max-connections", "1 to 1048576"}},
+		{[]string{"--max-connections=1048577"}, []string{"--max-connections"}},
+		{[]string{"--max-waiters=0"}, []string{"--max-waiters"}},
+		{[]string{"--max-waiters=1073741825"}, []string{"--max-waiters"}},
+		{[]string{"--max-waiters=99999999999999999999"}, []string{"--max-waiters"}},
+		{[]string{"--max-waiters-per-key=0"}, []string{"--max-waiters-per-key"}},
+		{[]string{"--max-unanswered=1023"}, []string{"--max-unanswered", "1024 to 1048576"}},
+		{[]string{"--max-unanswered=1048577"}, []string{"--max-unanswered"}},
+		{[]string{"--state-dir="}, []string{"--state-dir"}},
+
+		{[]string{"--secret-file=/nowhere"}, []string{"--secret-file", "/nowhere"}},
+		{[]string{"--secret-file=" + t.TempDir()}, []string{"--secret-file", "directory"}},
+
+		// Beyond loopback.
+		{[]string{"--listen=:5625"}, []string{"--listen", "--secret-file", "--insecure"}},
+		{[]string{"--listen=0.0.0.0:5625"}, []string{"--listen", "--insecure"}},
+		{[]string{"--listen=[::]:5625"}, []string{"--listen", "--insecure"}},
+		{[]string{"--listen=192.0.2.1:5625"}, []string{"--listen", "--insecure"}},
+		{[]string{"--listen=[::ffff:192.0.2.1]:5625"}, []string{"--listen", "--insecure"}},
+		{[]string{"--listen=0.0.0.0:5625", "--insecure=false"}, []string{"--listen", "--insecure"}},
+		{[]string{"--admin=0.0.0.0:5626"}, []string{"--admin", "--insecure"}},
+		// The secret is of the client port: the admin server asks for none.
+		{[]string{"--admin=0.0.0.0:5626", "--secret-file=" + secret}, []string{"--admin", "--insecure"}},
+	} {
+		refused(t, tt.args, tt.parts...)
+	}
+}
+
+func TestBeyondLoopback(t *testing.T) {
+	clean(t)
+	secret := file(t, "open-sesame\n")
+	for _, tt := range []struct {
+		args     []string
+		warnings int
+	}{
+		{[]string{"--listen=127.0.0.1:1"}, 0},
+		{[]string{"--listen=127.9.9.9:1"}, 0},
+		{[]string{"--listen=[::1]:1"}, 0},
+		{[]string{"--listen=localhost:1"}, 0},
+		{[]string{"--listen=0.0.0.0:1", "--secret-file", secret}, 0},
+		{[]string{"--listen=:1", "--insecure"}, 1},
+		{[]string{"--listen=:1", "--insecure", "--secret-file", secret}, 0},
+		{[]string{"--admin=:1", "--insecure"}, 1},
+		{[]string{"--listen=:1", "--admin=:2", "--insecure"}, 2},
+		{[]string{"--insecure"}, 0},
+	} {
+		c := parse(t, tt.args...)
+		if len(c.Warnings) != tt.warnings {
+			t.Errorf("%q: warnings %q, want %d", tt.args, c.Warnings, tt.warnings)
+		}
+		for _, w := range c.Warnings {
+			if !strings.Contains(w, "INSECURE") {
+				t.Errorf("%q: warning %q", tt.args, w)
+			}
+		}
+	}
+}
+
+func TestSecretFile(t *testing.T) {
+	clean(t)
+	long := strings.Repeat("s", protocol.MaxSecret)
+	for content, want := range map[string]string{
+		"open-sesame":     "open-sesame",
+		"open-sesame\n":   "open-sesame",
+		"open-sesame\r\n": "open-sesame",
+		"\xff\xfe":        "\xff\xfe",
+		long + "\n":       long,
+	} {
+		if got := parse(t, "--secret-file", file(t, content)); string(got.Secret) != want || len(got.Warnings) > 0 {
+			t.Errorf("%q: secret %q, warnings %q", content, got.Secret, got.Warnings)
+		}
+	}
+	for _, content := range []string{
+		"", "\n", "open sesame\n", " open-sesame", "open-sesame \n", "two\nlines\n", "tab\tbed", "nul\x00", "del\x7f", long + "s",
+	} {
+		name := file(t, content)
+		refused(t, []string{"--secret-file", name}, "--secret-file", name, "1 to 255 bytes")
+		// The message goes to a log: it must not hold what may be the secret.
+		if _, err := Parse([]string{"--secret-file", name}, new(bytes.Buffer)); strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%v: shows the secret", err)
+		}
+	}
+	open := file(t, "open-sesame\n")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STILE_SECRET_FILE", open)
+	if c := parse(t); len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], open) || string(c.Secret) != "open-sesame" {
+		t.Errorf("secret %q, warnings %q", c.Secret, c.Warnings)
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	clean(t)
+	help := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if _, err := Parse(args, &out); !errors.Is(err, ErrHelp) {
+			t.Fatalf("%q: error %v, want ErrHelp", args, err)
+		}
+		return out.String()
+	}
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"--listen=127.0.0.1:0", "--help"}} {
+		out := help(args...)
+		for name := range settings {
+			if !strings.Contains(out, "--"+name) || !strings.Contains(out, envOf(name)) {
+				t.Errorf("%q does not tell of --%s and %s:\n%s", args, name, envOf(name), out)
+			}
+		}
+	}
+	if out := help("--version"); !regexp.MustCompile(`^stiled \S+ \(commit \S+, go\S+, \w+/\w+\)\n$`).MatchString(out) {
+		t.Errorf("--version prints %q", out)
+	}
+}
+
+func TestStateDirIsAbsolute(t *testing.T) {
+	clean(t)
+	here := t.TempDir()
+	t.Chdir(here)
+	if c := parse(t, "--state-dir=x"); !filepath.IsAbs(c.StateDir) || filepath.Base(c.StateDir) != "x" {
+		t.Errorf("state directory %s", c.StateDir)
+	}
+	if _, err := os.Stat("x"); err == nil {
+		t.Error("reading the settings made the state directory")
+	}
+}
