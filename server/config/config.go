@@ -77,9 +77,6 @@ func Parse(args []string, out io.Writer) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkEnviron(parser.Model, os.Environ()); err != nil {
-		return nil, err
-	}
 	_, err = parser.Parse(args)
 	if done {
 		return nil, ErrHelp
@@ -90,6 +87,9 @@ func Parse(args []string, out io.Writer) (*Config, error) {
 	if c.Version {
 		fmt.Fprintln(out, buildinfo.Line("stiled"))
 		return nil, ErrHelp
+	}
+	if err := checkEnviron(parser.Model, os.Environ()); err != nil {
+		return nil, err
 	}
 	if err := c.check(); err != nil {
 		return nil, err
@@ -206,6 +206,11 @@ func address(flag, addr string) (host string, err error) {
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
 		return "", fmt.Errorf("%s %q has no valid port: want 0 to 65535", flag, addr)
+	}
+	if host != "" {
+		if _, err := net.LookupIP(host); err != nil {
+			return "", fmt.Errorf("%s %q names no address of this machine: %w", flag, addr, err)
+		}
 	}
 	return host, nil
 }

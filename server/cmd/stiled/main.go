@@ -28,6 +28,10 @@ const (
 	exitUsage   = 2 // the settings are wrong
 )
 
+// sameSignal is how soon after the first a second signal still counts as the
+// same: some tools signal a process and then its whole group.
+const sameSignal = 100 * time.Millisecond
+
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -137,8 +141,12 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	case s := <-signals:
 		log.Info("stiled stops", slog.String("signal", s.String()))
 	}
+	first := time.Now()
 	go func() {
 		s := <-signals
+		for time.Since(first) < sameSignal {
+			s = <-signals
+		}
 		log.Warn("stiled exits at once", slog.String("signal", s.String()))
 		os.Exit(exitFailure)
 	}()
