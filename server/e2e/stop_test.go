@@ -122,6 +122,9 @@ func TestStopWithAClientThatDoesNotRead(t *testing.T) {
 	n.waitFor("connections were cut")
 }
 
+// sameSignal is how soon after the first a second signal counts as the same.
+const sameSignal = 100 * time.Millisecond
+
 func TestSecondSignalEndsItAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, sig := range stopSignals {
@@ -131,6 +134,7 @@ func TestSecondSignalEndsItAtOnce(t *testing.T) {
 			clog(n)
 			n.signal(syscall.SIGTERM)
 			n.waitFor("stiled stops")
+			time.Sleep(sameSignal + 50*time.Millisecond)
 			n.signal(sig)
 			begin := time.Now()
 			if status := n.status(patience); status == 0 {
