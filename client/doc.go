@@ -23,7 +23,7 @@
 // its holder does; a holder that was paused for longer cannot notice in time.
 // That is what [Lock.Token] is for: give it to whatever the lock protects,
 // and let that refuse a token lower than the highest it has seen. Package
-// fence has guards that do.
+// fence has a guard that does, in memory.
 //
 // # Errors
 //
