@@ -67,7 +67,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	// The ports first: a start that fails for them uses up no epoch.
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return fmt.Errorf("can't listen on --listen %s: %w", cfg.Listen, err)
+		return fmt.Errorf("can't listen on --listen %s: %w; give an address of this machine that is free", cfg.Listen, err)
 	}
 	defer l.Close()
 	var adminListener net.Listener
