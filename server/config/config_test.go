@@ -456,3 +456,12 @@ func TestStateDirIsAbsolute(t *testing.T) {
 		t.Error("reading the settings made the state directory")
 	}
 }
+
+// A secret in the environment would set nothing, and leave the node without
+// one: it is refused like any other name that is not a setting.
+func TestSecretInTheEnvironmentIsRefused(t *testing.T) {
+	t.Setenv("STILE_SECRET", "open-sesame")
+	if _, err := Parse(nil, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "STILE_SECRET") {
+		t.Errorf("Parse: %v, want a refusal that names STILE_SECRET", err)
+	}
+}
