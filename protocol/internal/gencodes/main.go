@@ -8,11 +8,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"go/format"
 	"os"
 	"strings"
+
+	"github.com/stile-lock/stile/protocol/internal/genfile"
 )
 
 type entry struct {
@@ -28,14 +29,7 @@ const (
 	tableEnd   = "<!-- codes: end -->\n"
 )
 
-func main() {
-	check := flag.Bool("check", false, "write nothing; exit 1 if a generated file is stale")
-	flag.Parse()
-	if err := run(*check); err != nil {
-		fmt.Fprintln(os.Stderr, "gencodes:", err)
-		os.Exit(1)
-	}
-}
+func main() { genfile.Main("gencodes", run) }
 
 func run(check bool) error {
 	raw, err := os.ReadFile("codes.json")
@@ -52,7 +46,7 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	if err := put("codes_gen.go", constants, check); err != nil {
+	if err := genfile.Put("codes_gen.go", constants, check); err != nil {
 		return err
 	}
 	spec, err := os.ReadFile("SPEC.md")
@@ -63,22 +57,7 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	return put("SPEC.md", spec, check)
-}
-
-// put writes the file, or compares it in check mode.
-func put(name string, want []byte, check bool) error {
-	if !check {
-		return os.WriteFile(name, want, 0o644)
-	}
-	have, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(have, want) {
-		return fmt.Errorf("%s is stale: run `go generate` in protocol/", name)
-	}
-	return nil
+	return genfile.Put("SPEC.md", spec, check)
 }
 
 func goFile(codes []entry) ([]byte, error) {

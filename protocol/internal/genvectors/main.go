@@ -12,25 +12,19 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stile-lock/stile/protocol/internal/genfile"
 )
 
 const folder = "testdata/vectors"
 
-func main() {
-	check := flag.Bool("check", false, "write nothing; exit 1 if a generated file is stale")
-	flag.Parse()
-	if err := run(*check); err != nil {
-		fmt.Fprintln(os.Stderr, "genvectors:", err)
-		os.Exit(1)
-	}
-}
+func main() { genfile.Main("genvectors", run) }
 
 func run(check bool) error {
 	codes, err := os.ReadFile("codes.json")
@@ -48,25 +42,11 @@ func run(check bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := put(filepath.Join(folder, name), want, check); err != nil {
+		if err := genfile.Put(filepath.Join(folder, name), want, check); err != nil {
 			return err
 		}
 	}
-	return put(filepath.Join(folder, "codes.json"), codes, check)
-}
-
-func put(name string, want []byte, check bool) error {
-	if !check {
-		return os.WriteFile(name, want, 0o644)
-	}
-	have, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(have, want) {
-		return fmt.Errorf("%s is stale: run `go generate` in protocol/", name)
-	}
-	return nil
+	return genfile.Put(filepath.Join(folder, "codes.json"), codes, check)
 }
 
 func encode(v any) ([]byte, error) {
