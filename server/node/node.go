@@ -213,6 +213,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	case <-closed:
 		return nil
 	case <-ctx.Done():
+		if n.connections.Load() == 0 {
+			return nil // both were ready: nobody is cut
+		}
 		n.eachConn((*conn).cut)
 		<-closed
 		return ctx.Err()
