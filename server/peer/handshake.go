@@ -1,0 +1,278 @@
+package peer
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	version   = 1
+	maxLine   = 256
+	nonceSize = 16
+	proofSize = sha256.Size
+
+	dialerLabel   = "stile peer dialer\n"
+	acceptorLabel = "stile peer acceptor\n"
+)
+
+// Verdict is why a node that proved itself is turned away.
+type Verdict uint8
+
+const (
+	accepted  Verdict = iota
+	WrongNode         // another node is at the address
+	SameNode          // the dialer has the acceptor's id
+	Unlisted          // the acceptor does not know the dialer
+)
+
+// RejectedError is a peer's reason to turn this node away. The peer is there,
+// and has the same secret.
+type RejectedError struct {
+	Verdict Verdict
+	Reason  string
+}
+
+func (e *RejectedError) Error() string { return fmt.Sprintf("turned away: %q", e.Reason) }
+
+// greeting is what a dialer says.
+type greeting struct {
+	from, to uint8
+	boot     uint64
+	dial     uint64
+	hello    []byte
+}
+
+// welcome is what an acceptor says.
+type welcome struct {
+	boot  uint64
+	hello []byte
+}
+
+func newNonce() (nonce [nonceSize]byte) {
+	rand.Read(nonce[:]) // never fails
+	return nonce
+}
+
+// proof authenticates all that was said so far.
+func (m *Mesh) proof(label string, said []byte) []byte {
+	h := hmac.New(sha256.New, m.cfg.Secret)
+	io.WriteString(h, label)
+	h.Write(said)
+	return h.Sum(nil)
+}
+
+// appendText appends a hello or a reason.
+func appendText(b, text []byte) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(text)))
+	return append(b, text...)
+}
+
+// readText appends what it reads to said, and returns the text itself, too.
+func readText(r io.Reader, said []byte) (_, text []byte, err error) {
+	var head [2]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return said, nil, err
+	}
+	n := binary.LittleEndian.Uint16(head[:])
+	if n > MaxHello {
+		return said, nil, fmt.Errorf("a hello of %d bytes, %d is the most", n, MaxHello)
+	}
+	text = make([]byte, n)
+	_, err = io.ReadFull(r, text)
+	return append(append(said, head[:]...), text...), text, err
+}
+
+// greet is the dialer's handshake.
+func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
+	nonce := newNonce()
+	said := fmt.Appendf(nil, "N %d %d %d %x %x %x\n", version, m.cfg.Self, o.peer, m.cfg.Boot, o.gen, nonce)
+	var challenge [1 + nonceSize]byte
+	_, err = nc.Write(said)
+	if err == nil {
+		_, err = io.ReadFull(nc, challenge[:1])
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return w, false, errors.New("connected, but it does not answer")
+	case err != nil:
+		return w, wasClosed(err), fmt.Errorf("connected, but then: %w", err)
+	case challenge[0] >= ' ':
+		return w, false, errors.New("something there does not speak as a node to its peers; check the address, and that the node runs as a cluster")
+	case challenge[0] != version:
+		return w, false, fmt.Errorf("it speaks version %d of the protocol between nodes, this node speaks %d; run the same release on both", challenge[0], version)
+	}
+	if _, err := io.ReadFull(nc, challenge[1:]); err != nil {
+		return w, false, err
+	}
+
+	hello, err := m.hello()
+	if err != nil {
+		return w, false, err
+	}
+	said = append(said, challenge[:]...)
+	start := len(said)
+	said = appendText(said, hello)
+	said = append(said, m.proof(dialerLabel, said)...)
+	if _, err = nc.Write(said[start:]); err != nil {
+		return w, false, err
+	}
+
+	var head [1 + 8]byte
+	if _, err = io.ReadFull(nc, head[:]); wasClosed(err) {
+		return w, false, errors.New("closed in the handshake: either it has another cluster secret, see its log, or it is stopping")
+	} else if err != nil {
+		return w, false, err
+	}
+	said = append(said, head[:]...)
+	said, text, err := readText(nc, said)
+	if err != nil {
+		return w, false, err
+	}
+	var proof [proofSize]byte
+	if _, err := io.ReadFull(nc, proof[:]); err != nil {
+		return w, false, err
+	}
+	if !hmac.Equal(proof[:], m.proof(acceptorLabel, said)) {
+		return w, false, errors.New("it does not know the cluster's secret; set the same on all nodes")
+	}
+	if v := Verdict(head[0]); v != accepted {
+		return w, false, &RejectedError{Verdict: v, Reason: string(text)}
+	}
+	return welcome{boot: binary.LittleEndian.Uint64(head[1:]), hello: text}, false, nil
+}
+
+// wasClosed tells a connection that the other side ended.
+func wasClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// welcome is the acceptor's handshake. Whoever it is, it sees a version and a
+// nonce until it has proved that it knows the secret.
+func (m *Mesh) welcome(c *in) error {
+	said, err := readLine(c.r)
+	if err != nil {
+		return err
+	}
+	g, theirs, err := parseLine(said)
+	if err != nil {
+		return err
+	}
+	nonce := newNonce()
+	said = append(said, version)
+	said = append(said, nonce[:]...)
+	if _, err := c.nc.Write(said[len(said)-1-nonceSize:]); err != nil {
+		return err
+	}
+	if theirs != version {
+		return fmt.Errorf("it speaks version %d of the protocol between nodes, this node speaks %d", theirs, version)
+	}
+
+	said, g.hello, err = readText(c.r, said)
+	if err != nil {
+		return err
+	}
+	var proof [proofSize]byte
+	if _, err := io.ReadFull(c.r, proof[:]); err != nil {
+		return err
+	}
+	if !hmac.Equal(proof[:], m.proof(dialerLabel, said)) {
+		m.wrongSecret.log(m.cfg.Log, "a connection that claims to be a node does not know the cluster's secret; set the same on all nodes",
+			slog.String("remote", remote(c.nc)), slog.Int("claims", int(g.from)))
+		return errors.New("it does not know the secret")
+	}
+	said = append(said, proof[:]...)
+
+	verdict, text := m.judge(g)
+	if verdict == accepted {
+		if text, err = m.hello(); err != nil {
+			m.turnedAway.log(m.cfg.Log, "can't let a node in", slog.Int("node", int(g.from)), slog.Any("error", err))
+			return err
+		}
+	}
+	start := len(said)
+	said = append(said, byte(verdict))
+	said = binary.LittleEndian.AppendUint64(said, m.cfg.Boot)
+	said = appendText(said, text)
+	said = append(said, m.proof(acceptorLabel, said)...)
+	if _, err := c.nc.Write(said[start:]); err != nil {
+		return err
+	}
+	if verdict != accepted {
+		m.turnedAway.log(m.cfg.Log, "turned a node away; the lists of peers differ, or a name leads to the wrong node",
+			slog.String("remote", remote(c.nc)), slog.Int("node", int(g.from)), slog.String("told", string(text)))
+		return errors.New(string(text))
+	}
+	c.who = g
+	return nil
+}
+
+// judge decides about a node that has proved itself, and says why not.
+func (m *Mesh) judge(g greeting) (Verdict, []byte) {
+	switch {
+	case g.to != m.cfg.Self:
+		return WrongNode, fmt.Appendf(nil, "I am node %d, not %d", m.cfg.Self, g.to)
+	case g.from == m.cfg.Self:
+		return SameNode, fmt.Appendf(nil, "I am node %d, too", m.cfg.Self)
+	}
+	if _, ok := m.cfg.Peers(g.from); !ok {
+		return Unlisted, fmt.Appendf(nil, "node %d is not in my list of peers", g.from)
+	}
+	return accepted, nil
+}
+
+// readLine reads the first line, with its end.
+func readLine(r io.ByteReader) ([]byte, error) {
+	line := make([]byte, 0, maxLine)
+	for len(line) < maxLine {
+		b, err := r.ReadByte()
+		if err != nil {
+			return nil, err
+		}
+		if line = append(line, b); b == '\n' {
+			return line, nil
+		}
+	}
+	return nil, errors.New("its first line is too long")
+}
+
+// parseLine reads the first line. Of one of another version it reads no more
+// than that.
+func parseLine(line []byte) (g greeting, theirs uint64, err error) {
+	bad := errors.New("its first line is not that of a node")
+	f := strings.Split(string(bytes.TrimSuffix(line, []byte("\n"))), " ")
+	if len(f) < 2 || f[0] != "N" {
+		return g, 0, bad
+	}
+	if theirs, err = strconv.ParseUint(f[1], 10, 8); err != nil || theirs == 0 {
+		return g, 0, bad
+	}
+	if theirs != version {
+		return g, theirs, nil
+	}
+	if len(f) != 7 {
+		return g, 0, bad
+	}
+	from, err1 := strconv.ParseUint(f[2], 10, 8)
+	to, err2 := strconv.ParseUint(f[3], 10, 8)
+	boot, err3 := strconv.ParseUint(f[4], 16, 64)
+	dial, err4 := strconv.ParseUint(f[5], 16, 64)
+	nonce, err5 := hex.DecodeString(f[6])
+	if errors.Join(err1, err2, err3, err4, err5) != nil || len(nonce) != nonceSize {
+		return g, 0, bad
+	}
+	return greeting{from: uint8(from), to: uint8(to), boot: boot, dial: dial}, theirs, nil
+}
