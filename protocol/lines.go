@@ -64,6 +64,10 @@ func (l *Lines) Fed(n int) {
 	l.w += n
 }
 
+// Rest returns the bytes that are not yet cut, valid until the next call of
+// Next or Free.
+func (l *Lines) Rest() []byte { return l.buf[l.r:l.w] }
+
 // Next returns the next line without its LF and without one CR before it.
 // Empty lines are passed over. ok is false when no whole line is left.
 // The error is [ErrLineTooLong] or nil; after an error the stream cannot be

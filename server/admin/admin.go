@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/node"
 )
 
@@ -16,16 +17,18 @@ type Info struct {
 	StateDir string
 	Started  time.Time
 	Epoch    func() uint32
+	Cluster  func() member.Status // nil: the node is alone
 }
 
 type status struct {
 	node.Status
-	Version  string    `json:"version"`
-	Commit   string    `json:"commit"`
-	Addr     string    `json:"addr"`
-	StateDir string    `json:"state_dir"`
-	Started  time.Time `json:"started"`
-	Epoch    uint32    `json:"epoch"`
+	Version  string         `json:"version"`
+	Commit   string         `json:"commit"`
+	Addr     string         `json:"addr"`
+	StateDir string         `json:"state_dir"`
+	Started  time.Time      `json:"started"`
+	Epoch    uint32         `json:"epoch"` // of this node's own tokens
+	Cluster  *member.Status `json:"cluster,omitempty"`
 }
 
 // Handler serves /healthz (the process answers), /readyz (it serves clients;
@@ -44,9 +47,7 @@ func Handler(n *node.Node, info Info) http.Handler {
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.Encode(status{
+		s := status{
 			Status:   n.Status(),
 			Version:  buildinfo.Version(),
 			Commit:   buildinfo.Commit(),
@@ -54,7 +55,14 @@ func Handler(n *node.Node, info Info) http.Handler {
 			StateDir: info.StateDir,
 			Started:  info.Started,
 			Epoch:    info.Epoch(),
-		})
+		}
+		if info.Cluster != nil {
+			c := info.Cluster()
+			s.Cluster = &c
+		}
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.Encode(s)
 	})
 	return mux
 }

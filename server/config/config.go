@@ -20,6 +20,7 @@ import (
 
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/peers"
 )
 
 // Config is a node's settings, valid as Parse returns them.
@@ -37,13 +38,24 @@ type Config struct {
 	StopTimeout   time.Duration `default:"10s" help:"How long a stop may take before connections are cut (${default})."`
 	IdleTimeout   time.Duration `default:"5m" help:"Close a connection that was silent for this long with nothing unanswered, at least 1m (${default}). 0: never."`
 
+	Peers          []string      `sep:"none" placeholder:"HOST:PORT[#ID],…" help:"Addresses of all nodes of the cluster, this one too, highest priority first; the same list for each. ID, 0 to 15, is the place in the list unless given. Empty: one node alone."`
+	Replication    string        `default:"async" enum:"async,sync" help:"async, or sync: answer when every standby in sync has the change (${default})."`
+	SyncTimeout    time.Duration `default:"1s" help:"With sync: go on without a standby that is this far behind, 10ms to 2s (${default})."`
+	MinInSync      int           `default:"0" help:"With sync: serve only while this many standbys are in sync (${default})."`
+	Takeback       time.Duration `default:"auto" type:"takeback" placeholder:"auto|manual|DURATION" help:"How long a returned node of higher priority is in sync before it gets the role back, 0s to 24h; auto is 1s (${default})."`
+	Heartbeat      time.Duration `default:"200ms" help:"Time between heartbeats to the peers, 10ms to 10s (${default})."`
+	FailureTimeout time.Duration `default:"1s" help:"A peer that is silent for this long is down: at least 3 heartbeats, at most 1m (${default})."`
+	BootGrace      time.Duration `default:"1s" help:"How long a start waits to hear of every peer before this node may serve, at most 1m (${default})."`
+
 	MaxConnections   int `default:"10000" help:"Connections at once (${default})."`
 	MaxWaiters       int `default:"1000000" help:"Waiting requests in all (${default})."`
 	MaxWaitersPerKey int `default:"200000" help:"Waiting requests for one key (${default})."`
 	MaxUnanswered    int `default:"4096" help:"Unanswered requests on one connection, at least 1024 (${default})."`
 
 	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello."`
-	Insecure   bool   `help:"Listen beyond loopback although no secret is asked: whoever reaches the port can take and release locks."`
+	Insecure   bool   `help:"Listen beyond loopback although no secret is asked: whoever reaches the port can take and release locks, and join a cluster."`
+
+	ClusterSecretFile string `placeholder:"FILE" help:"File with the secret that the nodes of a cluster show each other, the same for all."`
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error (${default})."`
 	LogFormat string `default:"text" enum:"text,json" help:"text or json (${default})."`
@@ -52,9 +64,21 @@ type Config struct {
 
 	// Secret is what SecretFile holds.
 	Secret []byte `kong:"-"`
+	// ClusterSecret is what ClusterSecretFile holds.
+	ClusterSecret []byte `kong:"-"`
+	// PeerList is what Peers says.
+	PeerList peers.List `kong:"-"`
+	// Self is the index of this node in PeerList; -1 for a node alone.
+	Self int `kong:"-"`
 	// Warnings are for the log once there is one.
 	Warnings []string `kong:"-"`
 }
+
+// TakebackManual is the Takeback of nodes that get the role back only when
+// somebody says so.
+const TakebackManual time.Duration = -1
+
+const takebackAuto = time.Second
 
 // ErrHelp is returned by Parse when it has printed what was asked for, and
 // the program should exit with status 0.
@@ -71,6 +95,7 @@ func Parse(args []string, out io.Writer) (*Config, error) {
 		kong.Writers(out, out),
 		kong.Exit(func(int) { done = true }),
 		kong.DefaultEnvars("STILE"),
+		kong.NamedMapper("takeback", kong.MapperFunc(readTakeback)),
 		kong.Configuration(readYAML),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
@@ -134,6 +159,11 @@ func (c *Config) check() error {
 		{"--reattach-grace", c.ReattachGrace, time.Millisecond, time.Hour},
 		{"--stop-timeout", c.StopTimeout, 0, time.Hour},
 		{"--idle-timeout", c.IdleTimeout, 0, 365 * 24 * time.Hour},
+		{"--sync-timeout", c.SyncTimeout, 10 * time.Millisecond, time.Minute},
+		{"--takeback", max(c.Takeback, 0), 0, 24 * time.Hour},
+		{"--heartbeat", c.Heartbeat, 10 * time.Millisecond, 10 * time.Second},
+		{"--failure-timeout", c.FailureTimeout, 30 * time.Millisecond, time.Minute},
+		{"--boot-grace", c.BootGrace, 0, time.Minute},
 	} {
 		if d.is < d.min || d.is > d.max {
 			return fmt.Errorf("%s %v is out of range: want %v to %v", d.name, d.is, d.min, d.max)
@@ -145,6 +175,12 @@ func (c *Config) check() error {
 	if c.IdleTimeout > 0 && c.IdleTimeout < time.Minute {
 		return fmt.Errorf("--idle-timeout %v is out of range: want at least 1m, or 0 for never; clients ping every 15 s", c.IdleTimeout)
 	}
+	if c.SyncTimeout > 2*time.Second {
+		return fmt.Errorf("--sync-timeout %v is too long: want at most 2s; clients reset a connection that owes them an answer and is silent for 3 s", c.SyncTimeout)
+	}
+	if c.FailureTimeout < 3*c.Heartbeat {
+		return fmt.Errorf("--failure-timeout %v is less than three times --heartbeat %v: one late heartbeat must not look like a failure; give at least %v, or a shorter --heartbeat", c.FailureTimeout, c.Heartbeat, 3*c.Heartbeat)
+	}
 	for _, n := range []struct {
 		name     string
 		is       int
@@ -154,6 +190,7 @@ func (c *Config) check() error {
 		{"--max-waiters", c.MaxWaiters, 1, 1 << 30},
 		{"--max-waiters-per-key", c.MaxWaitersPerKey, 1, 1 << 30},
 		{"--max-unanswered", c.MaxUnanswered, 1024, 1 << 20},
+		{"--min-in-sync", c.MinInSync, 0, peers.MaxPeers - 1},
 	} {
 		if n.is < n.min || n.is > n.max {
 			return fmt.Errorf("%s %d is out of range: want %d to %d", n.name, n.is, n.min, n.max)
@@ -166,7 +203,12 @@ func (c *Config) check() error {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
 	if c.SecretFile != "" {
-		if err := c.readSecret(); err != nil {
+		if c.Secret, err = c.readSecret("--secret-file", c.SecretFile); err != nil {
+			return err
+		}
+	}
+	if c.ClusterSecretFile != "" {
+		if c.ClusterSecret, err = c.readSecret("--cluster-secret-file", c.ClusterSecretFile); err != nil {
 			return err
 		}
 	}
@@ -176,26 +218,26 @@ func (c *Config) check() error {
 		}
 		c.Warnings = append(c.Warnings, "INSECURE: "+c.Listen+" is reachable from other machines and asks for no secret")
 	}
-	return nil
+	return c.checkCluster(listen)
 }
 
-func (c *Config) readSecret() error {
-	info, err := os.Stat(c.SecretFile)
+func (c *Config) readSecret(flag, name string) ([]byte, error) {
+	info, err := os.Stat(name)
 	if err != nil {
-		return fmt.Errorf("--secret-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if info.Mode().Perm()&0o004 != 0 && info.Mode().Type() == fs.FileMode(0) {
-		c.Warnings = append(c.Warnings, "every user of this machine can read "+c.SecretFile+": chmod 600 it")
+		c.Warnings = append(c.Warnings, "every user of this machine can read "+name+": chmod 600 it")
 	}
-	raw, err := os.ReadFile(c.SecretFile)
+	raw, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("--secret-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	c.Secret = []byte(strings.TrimRight(string(raw), "\r\n"))
-	if !protocol.ValidSecret(c.Secret) {
-		return fmt.Errorf("--secret-file %s: want one line of 1 to %d bytes without spaces or control characters", c.SecretFile, protocol.MaxSecret)
+	secret := []byte(strings.TrimRight(string(raw), "\r\n"))
+	if !protocol.ValidSecret(secret) {
+		return nil, fmt.Errorf("%s %s: want one line of 1 to %d bytes without spaces or control characters", flag, name, protocol.MaxSecret)
 	}
-	return nil
+	return secret, nil
 }
 
 // address checks a host:port to listen on and returns its host.

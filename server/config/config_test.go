@@ -75,7 +75,10 @@ func TestDefaults(t *testing.T) {
 		DefaultLease: 30 * time.Second, MaxLease: 24 * time.Hour, ReattachGrace: time.Second,
 		StopTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
 		MaxConnections: 10_000, MaxWaiters: 1_000_000, MaxWaitersPerKey: 200_000, MaxUnanswered: 4096,
+		Replication: "async", SyncTimeout: time.Second, Takeback: time.Second,
+		Heartbeat: 200 * time.Millisecond, FailureTimeout: time.Second, BootGrace: time.Second,
 		LogLevel: "info", LogFormat: "text",
+		Self: -1,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -100,10 +103,26 @@ var settings = map[string][3]struct {
 	"max-waiters":         {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
 	"max-waiters-per-key": {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
 	"max-unanswered":      {{"1024", 1024}, {"5000", 5000}, {"1048576", 1 << 20}},
+	"peers":               {{"127.0.0.1:5625", []string{"127.0.0.1:5625"}}, {"", []string{""}}, {"10.0.0.1:1#7,127.0.0.1:5625#0", []string{"10.0.0.1:1#7,127.0.0.1:5625#0"}}},
+	"replication":         {{"sync", "sync"}, {"async", "async"}, {"sync", "sync"}},
+	"sync-timeout":        {{"10ms", 10 * time.Millisecond}, {"1.5s", 1500 * time.Millisecond}, {"2s", 2 * time.Second}},
+	"min-in-sync":         {{"1", 1}, {"0", 0}, {"2", 2}},
+	"takeback":            {{"manual", TakebackManual}, {"auto", time.Second}, {"24h", 24 * time.Hour}},
+	"heartbeat":           {{"10ms", 10 * time.Millisecond}, {"250ms", 250 * time.Millisecond}, {"10s", 10 * time.Second}},
+	"failure-timeout":     {{"30ms", 30 * time.Millisecond}, {"2s", 2 * time.Second}, {"1m", time.Minute}},
+	"boot-grace":          {{"0s", time.Duration(0)}, {"1ms", time.Millisecond}, {"1m", time.Minute}},
 	"secret-file":         {{"", ""}, {"", ""}, {"", ""}}, // has a test of its own
+	"cluster-secret-file": {{"", ""}, {"", ""}, {"", ""}}, // and this one too
 	"insecure":            {{"true", true}, {"false", false}, {"true", true}},
 	"log-level":           {{"debug", "debug"}, {"warn", "warn"}, {"error", "error"}},
 	"log-format":          {{"json", "json"}, {"text", "text"}, {"json", "json"}},
+}
+
+// needs has flags without which a setting's values are refused.
+var needs = map[string][]string{
+	"min-in-sync":     {"--replication=sync", "--peers=10.0.0.1:1,127.0.0.1:5625,10.0.0.3:1"},
+	"heartbeat":       {"--failure-timeout=30s"},
+	"failure-timeout": {"--heartbeat=10ms"},
 }
 
 var wordStart = regexp.MustCompile(`[A-Z]`)
@@ -128,7 +147,7 @@ func TestEverySettingFromEverywhere(t *testing.T) {
 		name := settingOf(field.Name)
 		values, ok := settings[name]
 		switch field.Name {
-		case "Config", "Version", "Secret", "Warnings":
+		case "Config", "Version", "Secret", "ClusterSecret", "PeerList", "Self", "Warnings":
 			continue
 		}
 		if !ok {
@@ -139,7 +158,8 @@ func TestEverySettingFromEverywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			is := func(from string, want any, args ...string) {
 				t.Helper()
-				if got := reflect.ValueOf(parse(t, args...)).Elem().Field(i).Interface(); got != want {
+				args = append(args, needs[name]...)
+				if got := reflect.ValueOf(parse(t, args...)).Elem().Field(i).Interface(); !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: %v, want %v", from, got, want)
 				}
 			}
@@ -191,7 +211,16 @@ func TestFileThatIsWrong(t *testing.T) {
 		{"max_lease: 2h\n", `line 1: there is no setting "max_lease": did you mean max-lease?`},
 		{"Listen: 127.0.0.1:0\n", `line 1: there is no setting "Listen": did you mean listen?`},
 		{"STILE_LISTEN: 127.0.0.1:0\n", `line 1: there is no setting "STILE_LISTEN"`},
-		{"peers: a:1,b:2\n", `line 1: there is no setting "peers"`},
+		{"peer: a:1,b:2\n", `line 1: there is no setting "peer": did you mean peers?`},
+		{"peers:\n  a: 1\n", `"peers" takes a single value`},
+		{"peers: [a:1, [b:2]]\n", `line 1: "peers" takes an address in each line`},
+		{"peers:\n- a:1\n-\n", `line 3: "peers" takes an address in each line`},
+		{"peers:\n- a:1\n- b: 2\n", `line 3: "peers" takes an address in each line`},
+		{"peers: [&x a:1, *x]\n", `line 1: "peers" takes an address in each line`},
+		{"peers: ['']\n", `line 1: "peers" takes an address in each line`},
+		{"peers: ~\n", `--peers: entry 1, "~"`},
+		{"takeback: [auto]\n", `line 1: "takeback" takes a single value`},
+		{"takeback:\n", "--takeback"},
 		{"secret: hunter2\n", `line 1: there is no setting "secret"`},
 		{"listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n", `"listen" already defined at line 1`},
 		{"listen: [127.0.0.1:0, 127.0.0.1:1]\n", `line 1: "listen" takes a single value`},
@@ -245,7 +274,11 @@ func TestEnvironmentThatIsWrong(t *testing.T) {
 		{"STILE_", "1", []string{"STILE_"}},
 		{"STILE_VERSION", "1", []string{"STILE_VERSION"}},
 		{"STILE_HELP", "1", []string{"STILE_HELP"}},
-		{"STILE_PEERS", "a:1,b:2", []string{"STILE_PEERS"}},
+		{"STILE_PEER", "127.0.0.1:5625", []string{"STILE_PEER", "did you mean STILE_PEERS?"}},
+		{"STILE_PEERS", "127.0.0.1:5625,", []string{"--peers", "entry 2 is empty"}},
+		{"STILE_PEERS", "10.0.0.1:1,10.0.0.2:2", []string{"--peers", "127.0.0.1:5625", "in no entry"}},
+		{"STILE_TAKEBACK", "never", []string{"--takeback", "STILE_TAKEBACK", `"never"`}},
+		{"STILE_CLUSTER_SECRET", "open-sesame", []string{"STILE_CLUSTER_SECRET"}},
 		{"STILE_MAX_LEASE", "soon", []string{"--max-lease", "STILE_MAX_LEASE", `"soon"`}},
 		{"STILE_MAX_LEASE", "", []string{"--max-lease", "STILE_MAX_LEASE"}},
 		{"STILE_MAX_LEASE", "1s", []string{"--max-lease", "1m0s to"}},
@@ -290,7 +323,6 @@ func TestFlagsThatAreWrong(t *testing.T) {
 		{[]string{"extra"}, []string{"extra"}},
 		{[]string{"--max-leas=2h"}, []string{"--max-leas", `did you mean "--max-lease"`}},
 		{[]string{"--max-lease"}, []string{"--max-lease"}},
-		{[]string{"--peers=a:1,b:2"}, []string{"--peers"}},
 		{[]string{"--tls-cert=x"}, []string{"--tls-cert"}},
 		{[]string{"--log-level=loud"}, []string{"--log-level", `"debug","info","warn","error"`, `"loud"`}},
 		{[]string{"--log-level="}, []string{"--log-level"}},
@@ -339,6 +371,34 @@ func TestFlagsThatAreWrong(t *testing.T) {
 		{[]string{"--max-unanswered=1023"}, []string{"--max-unanswered", "1024 to 1048576"}},
 		{[]string{"--max-unanswered=1048577"}, []string{"--max-unanswered"}},
 		{[]string{"--state-dir="}, []string{"--state-dir"}},
+
+		{[]string{"--replication="}, []string{"--replication"}},
+		{[]string{"--replication=semi"}, []string{"--replication", `"async","sync"`, `"semi"`}},
+		{[]string{"--sync-timeout=9ms"}, []string{"--sync-timeout", "10ms to 1m0s"}},
+		{[]string{"--sync-timeout=61s"}, []string{"--sync-timeout", "10ms to 1m0s"}},
+		{[]string{"--sync-timeout=2001ms"}, []string{"--sync-timeout 2.001s", "at most 2s", "3 s"}},
+		{[]string{"--sync-timeout=10.5ms"}, []string{"--sync-timeout", "whole milliseconds"}},
+		{[]string{"--takeback="}, []string{"--takeback", "auto, manual or a duration", `""`}},
+		{[]string{"--takeback"}, []string{"--takeback", "auto, manual or duration"}},
+		{[]string{"--takeback=Auto"}, []string{"--takeback", `"Auto"`}},
+		{[]string{"--takeback=5"}, []string{"--takeback", `"5"`}},
+		{[]string{"--takeback=-1ns"}, []string{"--takeback", `"-1ns"`}},
+		{[]string{"--takeback=-5s"}, []string{"--takeback", `"-5s"`}},
+		{[]string{"--takeback=24h1ms"}, []string{"--takeback", "0s to 24h0m0s"}},
+		{[]string{"--takeback=1us"}, []string{"--takeback", "whole milliseconds"}},
+		{[]string{"--heartbeat=9ms"}, []string{"--heartbeat", "10ms to 10s"}},
+		{[]string{"--heartbeat=10001ms"}, []string{"--heartbeat", "10ms to 10s"}},
+		{[]string{"--heartbeat=10.1ms"}, []string{"--heartbeat", "whole milliseconds"}},
+		{[]string{"--heartbeat=334ms"}, []string{"--failure-timeout 1s", "--heartbeat 334ms", "at least 1.002s"}},
+		{[]string{"--failure-timeout=599ms"}, []string{"--failure-timeout 599ms", "--heartbeat 200ms", "at least 600ms"}},
+		{[]string{"--failure-timeout=29ms", "--heartbeat=10ms"}, []string{"--failure-timeout", "30ms to 1m0s"}},
+		{[]string{"--failure-timeout=60001ms"}, []string{"--failure-timeout", "to 1m0s"}},
+		{[]string{"--boot-grace=-1ms"}, []string{"--boot-grace", "0s to 1m0s"}},
+		{[]string{"--boot-grace=60001ms"}, []string{"--boot-grace", "0s to 1m0s"}},
+		{[]string{"--min-in-sync=-1"}, []string{"--min-in-sync", "0 to 15"}},
+		{[]string{"--min-in-sync=16"}, []string{"--min-in-sync", "0 to 15"}},
+		{[]string{"--cluster-secret-file=/nowhere"}, []string{"--cluster-secret-file", "/nowhere"}},
+		{[]string{"--cluster-secret-file=" + t.TempDir()}, []string{"--cluster-secret-file", "directory"}},
 
 		{[]string{"--secret-file=/nowhere"}, []string{"--secret-file", "/nowhere"}},
 		{[]string{"--secret-file=" + t.TempDir()}, []string{"--secret-file", "directory"}},
@@ -389,7 +449,16 @@ func TestBeyondLoopback(t *testing.T) {
 }
 
 func TestSecretFile(t *testing.T) {
+	testSecretFile(t, "--secret-file", func(c *Config) []byte { return c.Secret })
+}
+
+func TestClusterSecretFile(t *testing.T) {
+	testSecretFile(t, "--cluster-secret-file", func(c *Config) []byte { return c.ClusterSecret }, "--peers=127.0.0.1:5625")
+}
+
+func testSecretFile(t *testing.T, flag string, secret func(*Config) []byte, more ...string) {
 	clean(t)
+	args := func(name string) []string { return append([]string{flag, name}, more...) }
 	long := strings.Repeat("s", protocol.MaxSecret)
 	for content, want := range map[string]string{
 		"open-sesame":     "open-sesame",
@@ -398,17 +467,17 @@ func TestSecretFile(t *testing.T) {
 		"\xff\xfe":        "\xff\xfe",
 		long + "\n":       long,
 	} {
-		if got := parse(t, "--secret-file", file(t, content)); string(got.Secret) != want || len(got.Warnings) > 0 {
-			t.Errorf("%q: secret %q, warnings %q", content, got.Secret, got.Warnings)
+		if got := parse(t, args(file(t, content))...); string(secret(got)) != want || len(got.Warnings) > 0 {
+			t.Errorf("%q: secret %q, warnings %q", content, secret(got), got.Warnings)
 		}
 	}
 	for _, content := range []string{
 		"", "\n", "open sesame\n", " open-sesame", "open-sesame \n", "two\nlines\n", "tab\tbed", "nul\x00", "del\x7f", long + "s",
 	} {
 		name := file(t, content)
-		refused(t, []string{"--secret-file", name}, "--secret-file", name, "1 to 255 bytes")
+		refused(t, args(name), flag+" "+name, "1 to 255 bytes")
 		// The message goes to a log: it must not hold what may be the secret.
-		if _, err := Parse([]string{"--secret-file", name}, new(bytes.Buffer)); strings.Contains(err.Error(), "sesame") {
+		if _, err := Parse(args(name), new(bytes.Buffer)); strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%v: shows the secret", err)
 		}
 	}
@@ -416,9 +485,19 @@ func TestSecretFile(t *testing.T) {
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("STILE_SECRET_FILE", open)
-	if c := parse(t); len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], open) || string(c.Secret) != "open-sesame" {
-		t.Errorf("secret %q, warnings %q", c.Secret, c.Warnings)
+	check := func(from string, args ...string) {
+		t.Helper()
+		c := parse(t, append(args, more...)...)
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], open) || string(secret(c)) != "open-sesame" {
+			t.Errorf("%s: secret %q, warnings %q", from, secret(c), c.Warnings)
+		}
+	}
+	check("flag", flag, open)
+	check("file", "--config", file(t, flag[2:]+": "+open+"\n"))
+	t.Setenv(envOf(flag[2:]), open)
+	check("environment")
+	if c := parse(t, more...); len(c.Secret)+len(c.ClusterSecret) != len("open-sesame") {
+		t.Errorf("secret %q, secret of the cluster %q: want one of them", c.Secret, c.ClusterSecret)
 	}
 }
 

@@ -55,6 +55,12 @@ func (f yamlFile) Validate(app *kong.Application) error {
 			return fmt.Errorf("%s, line %d: %q can't be set in a file", f.name, node.Line, key)
 		case !slices.Contains(names, key):
 			return fmt.Errorf("%s, line %d: there is no setting %q%s", f.name, node.Line, key, didYouMean(key, names))
+		case key == "peers" && node.Kind == yaml.SequenceNode:
+			for _, entry := range node.Content {
+				if entry.Kind != yaml.ScalarNode || entry.Value == "" {
+					return fmt.Errorf("%s, line %d: %q takes an address in each line of its list", f.name, entry.Line, key)
+				}
+			}
 		case node.Kind != yaml.ScalarNode:
 			return fmt.Errorf("%s, line %d: %q takes a single value", f.name, node.Line, key)
 		}
@@ -72,6 +78,13 @@ func (f yamlFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	node, ok := f.settings[flag.Name]
 	if !ok {
 		return nil, nil
+	}
+	if node.Kind == yaml.SequenceNode {
+		var entries []string
+		for _, entry := range node.Content {
+			entries = append(entries, entry.Value)
+		}
+		return strings.Join(entries, ","), nil
 	}
 	return node.Value, nil
 }

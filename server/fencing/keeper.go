@@ -27,7 +27,7 @@ type Keeper struct {
 // TakeEpoch takes the first epoch of a node: above all that the store knows,
 // and stored when it returns.
 func TakeEpoch(ctx context.Context, store *Store, node uint8, clock func() time.Time, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{store: store, node: node, clock: clock, log: log, known: store.Known()}
+	k := &Keeper{store: store, node: node, clock: clock, log: log, known: store.Known().N}
 	var c Choice
 	var err error
 	for range bootAttempts {
@@ -50,7 +50,7 @@ func (k *Keeper) take(ctx context.Context) (Choice, error) {
 		k.log.Warn("clock and epochs disagree", slog.String("detail", c.Warning))
 	}
 	k.known = c.Epoch
-	return c, k.store.Put(ctx, c.Epoch)
+	return c, k.store.Put(ctx, Pair{c.Epoch, k.node})
 }
 
 // Run takes the next epoch whenever the allocator wants one, until ctx ends:

@@ -43,8 +43,8 @@ func TestTakeEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// On the disk before the first token.
-	if epoch, err := s.read(); epoch != 60_500_000 || err != nil {
-		t.Errorf("the file holds %d, %v", epoch, err)
+	if pair, err := s.read(); pair.N != 60_500_000 || err != nil {
+		t.Errorf("the file holds %v, %v", pair, err)
 	}
 	if got, want := mustNext(t, k.Allocator), Token(60_500_000, 3, 2<<18+1); got != want {
 		t.Errorf("first token %d, want %d", got, want)
@@ -86,8 +86,8 @@ func TestTakeEpochOnADiskThatFailsOnce(t *testing.T) {
 	if attempts != 3 || k.Epoch() != 60_500_002 {
 		t.Errorf("epoch %d after %d attempts", k.Epoch(), attempts)
 	}
-	if epoch, err := s.read(); epoch != k.Epoch() || err != nil {
-		t.Errorf("the file holds %d, %v", epoch, err)
+	if pair, err := s.read(); pair.N != k.Epoch() || err != nil {
+		t.Errorf("the file holds %v, %v", pair, err)
 	}
 }
 
@@ -131,8 +131,8 @@ func TestRunTakesAnEpochAheadOfNeed(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if epoch, err := s.read(); epoch != 60_500_001 || err != nil {
-		t.Errorf("the file holds %d, %v", epoch, err)
+	if pair, err := s.read(); pair.N != 60_500_001 || err != nil {
+		t.Errorf("the file holds %v, %v", pair, err)
 	}
 	last := mustNext(t, k.Allocator)
 	k.last.Store(Token(60_500_000, 1, maxSeq-1000)) // the others are not needed here
@@ -185,7 +185,7 @@ func TestRunOnADiskThatFails(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
-	if epoch, err := s.read(); epoch != 60_500_005 || err != nil {
-		t.Errorf("the file holds %d, %v", epoch, err)
+	if pair, err := s.read(); pair.N != 60_500_005 || err != nil {
+		t.Errorf("the file holds %v, %v", pair, err)
 	}
 }

@@ -22,15 +22,24 @@ const (
 	storeLimit = time.Second
 )
 
+// Pair is an epoch and the node that took it. Pairs are ordered, by epoch
+// first. The zero value is none.
+type Pair struct {
+	N    uint32
+	Node uint8
+}
+
+func (p Pair) less(q Pair) bool { return p.N < q.N || p.N == q.N && p.Node < q.Node }
+
 // Store keeps the highest known epoch in a state directory.
 type Store struct {
 	dir  string
 	lock *os.File
 
-	known uint32 // as read by OpenStore
+	known Pair // as read by OpenStore
 
 	mu    sync.Mutex // one attempt at a time, late ones included
-	tried uint32     // the highest epoch that may be in the file
+	tried Pair       // the highest that may be in the file
 }
 
 // OpenStore opens the state directory, makes it if it is missing, and locks
@@ -62,51 +71,57 @@ func (s *Store) Close() error { return s.lock.Close() }
 
 // Known is the highest epoch the directory held when it was opened, 0 if
 // none.
-func (s *Store) Known() uint32 { return s.known }
+func (s *Store) Known() Pair { return s.known }
 
-func (s *Store) read() (uint32, error) {
+func (s *Store) read() (Pair, error) {
 	name := filepath.Join(s.dir, epochFile)
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return Pair{}, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("epoch file can't be read: %w", err)
+		return Pair{}, fmt.Errorf("epoch file can't be read: %w", err)
 	}
 	epoch, err := decodeEpoch(string(raw))
 	if err != nil {
-		return 0, fmt.Errorf("epoch file %s is damaged (%w): restore it, or, if the clock of this machine is right, remove it", name, err)
+		return Pair{}, fmt.Errorf("epoch file %s is damaged (%w): restore it, or, if the clock of this machine is right, remove it", name, err)
 	}
 	return epoch, nil
 }
 
-// The file is one line: a mark with the version of the format, the epoch, and
-// a checksum of both.
-
-func encodeEpoch(epoch uint32) string {
-	body := fmt.Sprintf("stile-epoch-1 %d", epoch)
+// The file is one line: a mark with the version of the format, the epoch, the
+// node that took it, and a checksum of all that.
+func encodeEpoch(p Pair) string {
+	body := fmt.Sprintf("stile-epoch-1 %d %d", p.N, p.Node)
 	return fmt.Sprintf("%s %08x\n", body, crc32.ChecksumIEEE([]byte(body)))
 }
 
-func decodeEpoch(line string) (uint32, error) {
-	var epoch, sum uint32
-	if _, err := fmt.Sscanf(line, "stile-epoch-1 %d %08x\n", &epoch, &sum); err != nil {
-		return 0, fmt.Errorf("not an epoch file: %w", err)
+func decodeEpoch(line string) (Pair, error) {
+	var p Pair
+	var sum uint32
+	if _, err := fmt.Sscanf(line, "stile-epoch-1 %d %d %08x\n", &p.N, &p.Node, &sum); err != nil {
+		return Pair{}, fmt.Errorf("not an epoch file: %w", err)
 	}
-	if encodeEpoch(epoch) != line || epoch == 0 || epoch > maxEpoch {
-		return 0, errors.New("the checksum is wrong")
+	if encodeEpoch(p) != line || p.N == 0 || p.N > maxEpoch || p.Node >= MaxNodes {
+		return Pair{}, errors.New("the checksum is wrong")
 	}
-	return epoch, nil
+	return p, nil
 }
 
-// Put makes the epoch the one that the next start finds. It is on the disk
-// when Put returns nil: a new file is written, synced and renamed over the
-// old one, and the directory is synced. One attempt has a second; one that
-// takes longer has failed, whatever becomes of it later.
+// Put makes an epoch that this node takes the one that the next start finds.
+// It is on the disk when Put returns nil: a new file is written, synced and
+// renamed over the old one, and the directory is synced. One attempt has a
+// second; one that takes longer has failed, whatever becomes of it later.
 //
-// The file never goes back: an epoch that is not above all that were put
-// before is refused, whether or not storing them worked.
-func (s *Store) Put(ctx context.Context, epoch uint32) error {
+// The file never goes back: an epoch whose number is not above all that were
+// put before is refused, whether or not storing them worked.
+func (s *Store) Put(ctx context.Context, p Pair) error { return s.attempt(ctx, p, true) }
+
+// Remember is Put for an epoch that another node took. If one above it may be
+// on the disk already, that one is stored again.
+func (s *Store) Remember(ctx context.Context, p Pair) error { return s.attempt(ctx, p, false) }
+
+func (s *Store) attempt(ctx context.Context, p Pair, taken bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storeLimit,
 		fmt.Errorf("the disk took longer than %v", storeLimit))
 	defer cancel()
@@ -117,25 +132,27 @@ func (s *Store) Put(ctx context.Context, epoch uint32) error {
 		if ctx.Err() != nil {
 			return // gave up while an earlier attempt was still stuck
 		}
-		if epoch <= s.tried {
-			done <- fmt.Errorf("epoch %d was stored, or tried, before", s.tried)
+		if taken && p.N <= s.tried.N {
+			done <- fmt.Errorf("epoch %d was stored, or tried, before", s.tried.N)
 			return
 		}
-		s.tried = epoch
-		done <- s.put(epoch)
+		if s.tried.less(p) {
+			s.tried = p
+		}
+		done <- s.put(s.tried)
 	}()
 	select {
 	case err := <-done:
 		if err != nil {
-			return fmt.Errorf("epoch %d can't be stored in %s: %w", epoch, s.dir, err)
+			return fmt.Errorf("epoch %d can't be stored in %s: %w", p.N, s.dir, err)
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("epoch %d can't be stored in %s: %w", epoch, s.dir, context.Cause(ctx))
+		return fmt.Errorf("epoch %d can't be stored in %s: %w", p.N, s.dir, context.Cause(ctx))
 	}
 }
 
-func (s *Store) put(epoch uint32) (err error) {
+func (s *Store) put(p Pair) (err error) {
 	// A name of its own for each attempt: after a failed fsync the old file's
 	// pages may be lost though a second fsync says all is well.
 	f, err := os.CreateTemp(s.dir, epochFile+".new-*")
@@ -147,7 +164,7 @@ func (s *Store) put(epoch uint32) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	_, err = f.WriteString(encodeEpoch(epoch))
+	_, err = f.WriteString(encodeEpoch(p))
 	if err == nil {
 		err = f.Sync()
 	}

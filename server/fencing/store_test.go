@@ -41,7 +41,7 @@ func openStore(t *testing.T, dir string) *Store {
 
 func mustPut(t *testing.T, s *Store, epoch uint32) {
 	t.Helper()
-	if err := s.Put(t.Context(), epoch); err != nil {
+	if err := s.Put(t.Context(), Pair{N: epoch, Node: 3}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,8 +69,8 @@ func names(t *testing.T, dir string) (out []string) {
 func TestStoreRemembers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "er")
 	s := openStore(t, dir)
-	if s.Known() != 0 {
-		t.Errorf("a new directory knows epoch %d", s.Known())
+	if s.Known().N != 0 {
+		t.Errorf("a new directory knows epoch %d", s.Known().N)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory is %v, %v: others must not get at the epoch", info.Mode(), err)
@@ -79,8 +79,8 @@ func TestStoreRemembers(t *testing.T) {
 		mustPut(t, s, epoch)
 		s.Close()
 		s = openStore(t, dir)
-		if s.Known() != epoch {
-			t.Fatalf("knows epoch %d, want %d", s.Known(), epoch)
+		if s.Known().N != epoch {
+			t.Fatalf("knows epoch %d, want %d", s.Known().N, epoch)
 		}
 	}
 	if got := strings.Join(names(t, dir), " "); got != "epoch lock" {
@@ -93,24 +93,24 @@ func TestStoreNeverGoesBack(t *testing.T) {
 	s := openStore(t, dir)
 	mustPut(t, s, 100)
 	for _, epoch := range []uint32{0, 1, 99, 100} {
-		if err := s.Put(t.Context(), epoch); err == nil {
+		if err := s.Put(t.Context(), Pair{N: epoch, Node: 3}); err == nil {
 			t.Errorf("epoch %d was stored after 100", epoch)
 		}
 	}
 	s.Close()
 	s = openStore(t, dir)
-	if err := s.Put(t.Context(), 100); err == nil {
+	if err := s.Put(t.Context(), Pair{N: 100}); err == nil {
 		t.Error("epoch 100 was stored twice, by two processes")
 	}
 	mustPut(t, s, 101)
 	s.Close()
-	if s = openStore(t, dir); s.Known() != 101 {
-		t.Errorf("knows epoch %d", s.Known())
+	if s = openStore(t, dir); s.Known().N != 101 {
+		t.Errorf("knows epoch %d", s.Known().N)
 	}
 }
 
 func TestDamagedEpochFile(t *testing.T) {
-	good := encodeEpoch(60_500_000)
+	good := encodeEpoch(Pair{N: 60_500_000, Node: 3})
 	for name, content := range map[string]string{
 		"empty":            "",
 		"zeros":            strings.Repeat("\x00", len(good)),
@@ -122,8 +122,8 @@ func TestDamagedEpochFile(t *testing.T) {
 		"other format":     "stile-epoch-2 60500000 00000000\n",
 		"only a number":    "60500000\n",
 		"leading zero":     strings.Replace(good, "60500000", "060500000", 1),
-		"zero":             encodeEpoch(0),
-		"above the layout": encodeEpoch(maxEpoch + 1),
+		"zero":             encodeEpoch(Pair{N: 0, Node: 3}),
+		"above the layout": encodeEpoch(Pair{N: maxEpoch + 1, Node: 3}),
 		"a space more":     " " + good,
 		"spaces":           strings.ReplaceAll(good, " ", "  "),
 		"upper case":       strings.ToUpper(good),
@@ -135,7 +135,7 @@ func TestDamagedEpochFile(t *testing.T) {
 			writeFile(t, file, content)
 			s, err := OpenStore(dir)
 			if err == nil {
-				t.Fatalf("%q was taken as epoch %d", content, s.Known())
+				t.Fatalf("%q was taken as epoch %d", content, s.Known().N)
 			}
 			if msg := err.Error(); !strings.Contains(msg, file) || !strings.Contains(msg, "damaged") || !strings.Contains(msg, "restore it") {
 				t.Errorf("%v: want the file, what is wrong, what to do", err)
@@ -145,8 +145,8 @@ func TestDamagedEpochFile(t *testing.T) {
 			}
 			// The lock is given back, so that the next start is not told a lie.
 			writeFile(t, file, good)
-			if s := openStore(t, dir); s.Known() != 60_500_000 {
-				t.Errorf("knows epoch %d", s.Known())
+			if s := openStore(t, dir); s.Known().N != 60_500_000 {
+				t.Errorf("knows epoch %d", s.Known().N)
 			}
 		})
 	}
@@ -238,13 +238,13 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	s := openStore(t, dir)
 	mustPut(t, s, 5)
 	// What a crash leaves between writing and renaming. It is not believed.
-	writeFile(t, filepath.Join(dir, epochFile+".new-123"), encodeEpoch(99))
+	writeFile(t, filepath.Join(dir, epochFile+".new-123"), encodeEpoch(Pair{N: 99, Node: 3}))
 	writeFile(t, filepath.Join(dir, epochFile+".new-456"), "")
 	writeFile(t, filepath.Join(dir, "note"), "of the operator's")
 	s.Close()
 	s = openStore(t, dir)
-	if s.Known() != 5 {
-		t.Errorf("knows epoch %d", s.Known())
+	if s.Known().N != 5 {
+		t.Errorf("knows epoch %d", s.Known().N)
 	}
 	mustPut(t, s, 6)
 	if got := strings.Join(names(t, dir), " "); got != "epoch lock note" {
@@ -259,7 +259,7 @@ func TestPutThatFails(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Put(t.Context(), 5); err == nil || !strings.Contains(err.Error(), dir) {
+		if err := s.Put(t.Context(), Pair{N: 5}); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%v: want the directory's name", err)
 		}
 	})
@@ -267,7 +267,7 @@ func TestPutThatFails(t *testing.T) {
 		dir := t.TempDir()
 		s := openStore(t, dir)
 		block(t, dir)
-		if err := s.Put(t.Context(), 5); err == nil {
+		if err := s.Put(t.Context(), Pair{N: 5}); err == nil {
 			t.Error("no error")
 		}
 		if got := strings.Join(names(t, dir), " "); got != "epoch lock" {
@@ -279,7 +279,7 @@ func TestPutThatFails(t *testing.T) {
 		s := openStore(t, dir)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Put(ctx, 5); err == nil {
+		if err := s.Put(ctx, Pair{N: 5}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -307,7 +307,7 @@ func TestPutOnADiskThatHangs(t *testing.T) {
 	s.mu.Lock() // an earlier attempt hangs
 	before := runtime.NumGoroutine()
 	start := time.Now()
-	err := s.Put(t.Context(), 5)
+	err := s.Put(t.Context(), Pair{N: 5})
 	took := time.Since(start)
 	if err == nil || !strings.Contains(err.Error(), "longer than 1s") {
 		t.Errorf("error %v", err)
@@ -319,11 +319,11 @@ func TestPutOnADiskThatHangs(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if epoch, err := s.read(); epoch != 0 || err != nil {
-		t.Errorf("the attempt that was given up on stored epoch %d, %v", epoch, err)
+	if pair, err := s.read(); pair.N != 0 || err != nil {
+		t.Errorf("the attempt that was given up on stored epoch %v, %v", pair, err)
 	}
 	mustPut(t, s, 6)
-	if epoch, err := s.read(); epoch != 6 || err != nil {
-		t.Errorf("the file holds epoch %d, %v", epoch, err)
+	if pair, err := s.read(); pair.N != 6 || err != nil {
+		t.Errorf("the file holds epoch %v, %v", pair, err)
 	}
 }

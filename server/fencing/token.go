@@ -36,6 +36,9 @@ func Token(epoch uint32, node uint8, seq uint32) uint64 {
 // Epoch returns the epoch a token was given under.
 func Epoch(token uint64) uint32 { return uint32(token >> (nodeBits + seqBits)) }
 
+// Node returns the id of the node that gave a token.
+func Node(token uint64) uint8 { return uint8(token >> seqBits & (MaxNodes - 1)) }
+
 // Allocator gives tokens. It is safe for concurrent use and takes no lock.
 //
 // All its state is the last token given: the sequence can't run into the node

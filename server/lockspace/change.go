@@ -24,10 +24,11 @@ const (
 	WaiterLeft
 	// NonceSpent: Nonce. A waiter with it has left the line.
 	NonceSpent
-	// SpentKnown: Pair, Age; no Key. Only in snapshots and offers.
+	// SpentKnown: Pair, Age; no Key. Only in snapshots and offers, and where
+	// an offer was adopted.
 	SpentKnown
-	// TokenSeen: Token, the highest that the table ever had; no Key. Only in
-	// snapshots and offers.
+	// TokenSeen: Token, the highest that the table ever had; no Key. Where
+	// SpentKnown is.
 	TokenSeen
 )
 
@@ -46,9 +47,18 @@ type Change struct {
 	Wait    time.Duration // Forever: no limit
 	Asked   time.Duration // the lease that the waiter asked for, 0: the default
 	Arrival uint64        // orders the waiters of one key
-	Pair    [16]byte      // stands for a key and a nonce, the same on every node
+	Pair    [16]byte      // stands for a key and a nonce, the same on every node; see KeyHash
 	Age     time.Duration // since the nonce was spent
 }
 
 // Forever is a wait without a limit.
 const Forever time.Duration = 1<<63 - 1
+
+// KeyHash is the [HashKey] of the key that the change is about; TokenSeen is
+// about none.
+func (c *Change) KeyHash() uint64 {
+	if c.Kind == SpentKnown {
+		return spread(uint32(fingerprintFrom(c.Pair).Hi >> 32))
+	}
+	return HashKey(c.Key)
+}

@@ -11,7 +11,7 @@ func (s *Space) check() {
 		return
 	}
 	s.unchecked = 0
-	held, attached, detachedN, owed := 0, 0, 0, 0
+	grants, attached, detachedN, owed := 0, 0, 0, 0
 	for hash, e := range s.keys {
 		for ; e != nil; e = e.next {
 			if e.hash != hash || s.hash(e.key) != hash {
@@ -21,7 +21,7 @@ func (s *Space) check() {
 				s.broken("key %q is kept though nobody uses it", e.key)
 			}
 			if e.token != 0 {
-				held++
+				grants++
 				if it := s.leases.items[e.leaseSlot]; it.v != e || it.at != int64(e.deadline) {
 					s.broken("the lease of %q is not where it says", e.key)
 				}
@@ -30,7 +30,17 @@ func (s *Space) check() {
 				}
 			}
 			if ln := e.line; ln != nil {
-				if e.token == 0 && ln.attached.len() > 0 {
+				if s.standby && (ln.attached.len() > 0 || ln.replicas.len() != ln.detached) {
+					s.broken("somebody in the line of %q is no replica", e.key)
+				}
+				for i, it := range ln.replicas.items {
+					if r := it.v; int(r.lineSlot) != i || r.e != e || r.state != detached || !r.replica || it.at != int64(r.place.arrival) {
+						s.broken("slot %d of the replicas of %q is wrong", i, e.key)
+					}
+				}
+				// Behind is also a key whose reservation is over, until
+				// somebody looks.
+				if e.token == 0 && ln.attached.len() > 0 && !e.behind {
 					s.broken("key %q is free though somebody waits", e.key)
 				}
 				if ln.attached.len()+ln.detached+ln.owed == 0 {
@@ -45,19 +55,41 @@ func (s *Space) check() {
 			}
 		}
 	}
-	if held != s.leases.len() {
-		s.broken("%d keys are held, but %d leases run", held, s.leases.len())
+	if grants != s.leases.len() {
+		s.broken("%d keys are held, but %d leases run", grants, s.leases.len())
 	}
 	if attached+detachedN != s.waits.len() {
 		s.broken("%d wait and %d are detached, but %d limits run", attached, detachedN, s.waits.len())
 	}
 	for i, it := range s.waits.items {
 		r := it.v
-		if int(r.waitSlot) != i || r.state == ended {
+		if int(r.waitSlot) != i || r.state != queued && r.state != detached {
 			s.broken("slot %d of the waits is wrong", i)
 		}
 		if c := s.claims[r.fp]; !r.nonce.none() && c.r != r {
 			s.broken("the nonce of a waiter for %q is not claimed", r.e.key)
+		}
+	}
+	if s.holds.len() != s.heldOrder.len() {
+		s.broken("%d held requests have a limit, %d an order", s.holds.len(), s.heldOrder.len())
+	}
+	for i, it := range s.holds.items {
+		if r := it.v; int(r.waitSlot) != i || r.state != held || s.heldOrder.items[r.lineSlot].v.request != r {
+			s.broken("slot %d of those held is wrong", i)
+		}
+	}
+	if s.standby && len(s.changes)+len(s.behind) > 0 {
+		s.broken("a standby records, or keeps keys reserved")
+	}
+	listed := make(map[*entry]bool, len(s.behind))
+	for _, e := range s.behind {
+		listed[e] = true
+	}
+	for _, e := range s.keys {
+		for ; e != nil; e = e.next {
+			if e.behind && !listed[e] {
+				s.broken("key %q is left free, and nobody will see to it", e.key)
+			}
 		}
 	}
 	unanswered := 0

@@ -43,6 +43,13 @@ func (h *heap[T]) move(slot int32, at int64) {
 	h.settle(int(slot))
 }
 
+// reorder restores the order after every deadline was changed in place.
+func (h *heap[T]) reorder() {
+	for i := (len(h.items) - 2) / 4; i >= 0 && len(h.items) > 1; i-- {
+		h.down(i)
+	}
+}
+
 func (h *heap[T]) settle(i int) {
 	if !h.up(i) {
 		h.down(i)

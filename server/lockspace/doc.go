@@ -12,6 +12,12 @@
 //   - nonce.go: what is known of a nonce, and how long
 //   - deadlines.go: the heap that leases, waits and lines are kept in
 //   - effect.go: what goes out
+//   - change.go, record.go: what a copy of the table on another node is told
+//   - held.go: acquires that nobody may decide on for the moment
+//   - standby.go: the copy, and how it comes to serve
+//   - snapshot.go: the whole table, in portions
+//   - adopt.go: what two tables that parted make of each other
+//   - digest.go: the table in a form that can be compared
 //   - check.go: the invariants, checked in test builds
 //
 // SPEC.md of the protocol module says what a client may rely on.

@@ -16,6 +16,8 @@ const (
 	TimedOut
 	// Refused: the answer is E A key code.
 	Refused
+	// Moved: the answer is M A key addr, and the caller knows the address.
+	Moved
 )
 
 // Effect is the answer to one acquire. Effects come in the order in which

@@ -19,11 +19,12 @@ import (
 // What time it is comes in as an argument; that is what makes the table's
 // behaviour a matter of its calls alone.
 var allowedImports = map[string][]string{
-	"bytes":  nil,
-	"fmt":    {"Sprintf"},
-	"math":   nil,
-	"slices": nil,
-	"time":   {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
+	"bytes":   nil,
+	"fmt":     {"Sprintf"},
+	"math":    nil,
+	"slices":  nil,
+	"strconv": nil,
+	"time":    {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 
 	"github.com/stile-lock/stile/protocol":            nil,
 	"github.com/stile-lock/stile/protocol/invariants": nil,

@@ -16,10 +16,13 @@ type entry struct {
 	// The grant; token 0 is free.
 	token     uint64
 	deadline  Time
-	since     Time
+	since     Time    // when it was made here, or its deadline came from another node
 	holder    Session // who was told of it last
 	nonce     Nonce
 	shared    bool // several sessions were told: the loss of one answer undoes nothing
+	inherited bool // it is older than this reign
+	renewed   bool // it was kept in this reign
+	behind    bool // it is in s.behind
 	fp        fingerprint
 	leaseSlot int32
 
@@ -31,19 +34,24 @@ func (e *entry) setSlot(i int32) { e.leaseSlot = i }
 // line is the queue of one key.
 //
 // Invariant: an entry has a line while any of the three is not zero, and a
-// key is free only while nobody attached waits for it.
+// key is free only while nobody attached waits for it, or while it is
+// reserved for a replicated waiter that stands before all of them.
 type line struct {
 	attached heap[inLine] // by arrival: the next to be granted is on top
-	detached int          // waiters whose connection dropped, in their grace
+	replicas heap[inLine] // by arrival: the detached ones from before this reign
+	detached int          // waiters without a connection, replicas included
 	owed     int          // requests whose answer has not gone out
 }
 
 // request is an acquire that is not answered yet, or a detached one.
 //
 // Invariant: it is in exactly one state. queued: in e.line.attached and in
-// s.waits. detached: in s.waits only. ended: in neither; only its answer
-// waits for its turn. Queued and ended ones are in the chain of their turn
-// and in the list of their session; a detached one has no session.
+// s.waits. detached: in s.waits, and in e.line.replicas if it is a replica.
+// held: in s.holds and s.heldOrder; the table knows nothing of it, its nonce
+// neither. ended: in none of them; only its answer waits for its turn. All
+// but detached ones are in the chain of their turn and in the list of their
+// session; a detached one has no session. On a standby nobody is queued and
+// every detached one is a replica.
 type request struct {
 	session Session
 	tag     uint64
@@ -59,6 +67,10 @@ type request struct {
 	code   protocol.Code // ended, Refused
 	repeat bool          // ended, Granted
 
+	replica bool // detached: it was in line before this reign
+	// Held: whether it does not want to wait for the key, and whether it may.
+	noQueue, mayQueue bool
+
 	lineSlot, waitSlot int32
 
 	older, younger *request // unanswered ones of the same session and key
@@ -70,6 +82,7 @@ type state uint8
 const (
 	queued state = iota + 1
 	detached
+	held
 	ended
 )
 
@@ -150,10 +163,12 @@ func (s *Space) leaveLine(r *request) {
 
 // detach keeps the place of a request whose connection is gone: until its
 // own limit, and no longer than the grace.
-func (s *Space) detach(r *request) {
+func (s *Space) detach(r *request) { s.detachFor(r, s.cfg.ReattachGrace) }
+
+func (s *Space) detachFor(r *request, grace time.Duration) {
 	r.session, r.tag, r.state = 0, 0, detached
 	s.lineOf(r.e).detached++
-	until := min(r.place.until, s.now+Time(s.cfg.ReattachGrace))
+	until := min(r.place.until, s.now+Time(grace))
 	s.waits.push(int64(until), r.place.arrival, r)
 	s.claims[r.fp] = claim{r: r}
 }
@@ -162,12 +177,21 @@ func (s *Space) detach(r *request) {
 func (s *Space) leaveDetached(r *request) {
 	r.e.line.detached--
 	s.waits.remove(r.waitSlot)
+	if r.replica {
+		r.e.line.replicas.remove(r.lineSlot)
+		r.replica = false
+	}
 }
 
 // end says how a queued request ends. It leaves the line now; its answer
 // goes out at its turn.
 func (s *Space) end(r *request, kind Kind, code protocol.Code) {
 	s.leaveLine(r)
+	s.finish(r, kind, code)
+}
+
+// finish says how a request ends that is in no line any more.
+func (s *Space) finish(r *request, kind Kind, code protocol.Code) {
 	r.state, r.kind, r.code = ended, kind, code
 	s.answerTurn(r)
 }
@@ -186,16 +210,20 @@ func (s *Space) answerTurn(r *request) {
 
 // answer ends a request that never waits: at once, if nothing of its turn is
 // unanswered, else in its turn.
-func (s *Space) answer(e *entry, session Session, tag uint64, kind Kind, code protocol.Code, repeat bool, p Place) {
-	if e.line == nil || s.turns[turn{session, e}] == nil {
-		s.emit(e, session, tag, kind, code, e.token, repeat, p)
-		return
+func (s *Space) answer(e *entry, a *Acquire, kind Kind, code protocol.Code, repeat bool, p Place) {
+	r := a.held
+	if r == nil {
+		if e.line == nil || s.turns[turn{a.Session, e}] == nil {
+			s.emit(e, a.Session, a.Tag, kind, code, e.token, repeat, p)
+			return
+		}
+		r = s.await(e, a.Session, a.Tag)
 	}
-	r := s.await(e, session, tag)
-	r.state, r.kind, r.code, r.repeat, r.place = ended, kind, code, repeat, p
+	r.repeat, r.place = repeat, p
 	if kind == Granted {
 		r.token = e.token
 	}
+	s.finish(r, kind, code)
 }
 
 func (s *Space) emit(e *entry, session Session, tag uint64, kind Kind, code protocol.Code, token uint64, repeat bool, p Place) {

@@ -87,7 +87,7 @@ func drawToken(t *rapid.T, g *rig, key string, genKey *rapid.Generator[string]) 
 }
 
 func TestAgainstModel(t *testing.T) {
-	runs, ops := 0, 0
+	runs, ops, snapshots := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		g := newRig(t, Config{
 			DefaultLease:     4 * ms,
@@ -187,6 +187,9 @@ func TestAgainstModel(t *testing.T) {
 					}
 				}
 			},
+			"snapshot": func(t *rapid.T) {
+				g.copies.snapshot(rapid.SampledFrom([]int{1, 1, 2, 3, 100}).Draw(t, "rows"))
+			},
 			"rare": func(t *rapid.T) {
 				switch genTenth.Draw(t, "rare") {
 				case 0:
@@ -201,7 +204,7 @@ func TestAgainstModel(t *testing.T) {
 		})
 		g.noTokens = false
 		g.drain(rapid.Bool().Draw(t, "drop first"))
-		runs, ops = runs+1, ops+g.ops
+		runs, ops, snapshots = runs+1, ops+g.ops, snapshots+g.copies.snapshots
 	})
-	t.Logf("%d operations in %d runs", ops, runs)
+	t.Logf("%d operations and %d snapshots in %d runs", ops, snapshots, runs)
 }

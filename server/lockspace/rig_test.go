@@ -26,6 +26,7 @@ type rig struct {
 	space    *Space
 	model    *model
 	observer *observer
+	copies   copies
 	now      Time
 	ops      int
 
@@ -70,10 +71,12 @@ func newRig(t tb, cfg Config, hashMask uint64) *rig {
 		}
 	}
 	cfg.NextToken = source()
+	cfg.Record = true
 	g.space = New(cfg)
 	g.space.hashMask = hashMask
 	cfg.NextToken = source()
 	g.model = newModel(cfg)
+	g.copies = newCopies(t, g.space)
 
 	g.observer.now = math.MinInt64
 	return g
@@ -100,6 +103,7 @@ func (g *rig) key(key string) []byte {
 func (g *rig) after() {
 	g.t.Helper()
 	g.ops++
+	g.copies.follow()
 	for i := range g.keyBuf {
 		g.keyBuf[i] = '!'
 	}
@@ -337,6 +341,8 @@ func showEffect(e *Effect, session, tag string) string {
 		fmt.Fprintf(&b, "%s timed out", e.Key)
 	case Refused:
 		fmt.Fprintf(&b, "%s refused: %v", e.Key, e.Code)
+	case Moved:
+		fmt.Fprintf(&b, "%s moved", e.Key)
 	default:
 		fmt.Fprintf(&b, "%s kind %d", e.Key, e.Kind)
 	}

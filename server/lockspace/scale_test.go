@@ -270,6 +270,70 @@ func TestAllocs(t *testing.T) {
 			c.uncontended(s)
 		})
 	})
+	t.Run("recorded", func(t *testing.T) {
+		cfg := roomy()
+		cfg.MaxSpent, cfg.Record = 1000, true
+		s, c := New(cfg), cycle{key: []byte("k"), nonce: true}
+		copied := New(cfg)
+		copied.Follow(0)
+		lease := time.Minute
+		check(t, func() {
+			c.acquire(s)
+			c.tokens++
+			s.Effects()
+			apply(copied, s.Changes(), 1)
+			lease, _ = s.Keep(0, c.key, c.tokens, lease)
+			apply(copied, s.Changes(), 1)
+			s.Release(0, c.key, c.tokens)
+			apply(copied, s.Changes(), 1)
+		})
+	})
+	t.Run("hand over, recorded", func(t *testing.T) {
+		cfg := roomy()
+		cfg.MaxSpent, cfg.Record = 1000, true
+		s, c := New(cfg), cycle{key: []byte("k"), nonce: true}
+		copied := New(cfg)
+		copied.Follow(0)
+		for range 11 {
+			c.acquire(s)
+			s.Effects()
+			apply(copied, s.Changes(), 1)
+		}
+		c.tokens = 1
+		check(t, func() {
+			s.Release(0, c.key, c.tokens)
+			s.Effects()
+			apply(copied, s.Changes(), 2)
+			c.tokens++
+			c.acquire(s)
+			s.Effects()
+			apply(copied, s.Changes(), 1)
+		})
+	})
+	t.Run("snapshot portion", func(t *testing.T) {
+		s := New(roomy())
+		lineUp(s, []byte("k"), 100_000, true)
+		n, rows := s.Snapshot(false), make([]Change, 0, 2)
+		check(t, func() {
+			if rows, _ = n.Next(0, 2, rows); len(rows) != 2 {
+				t.Fatal("no rows")
+			}
+		})
+	})
+	t.Run("held and served", func(t *testing.T) {
+		s, session := New(roomy()), Session(1)
+		key := []byte("k")
+		s.Acquire(0, Acquire{Session: 1, Key: key, Lease: time.Hour})
+		s.Effects()
+		check(t, func() {
+			session++
+			s.Hold(0, Acquire{Session: session, Key: key, Wait: protocol.NoQueue}, Never)
+			s.Serve(0)
+			if len(s.Effects()) != 1 {
+				t.Fatal("not served")
+			}
+		})
+	})
 	t.Run("nonce", func(t *testing.T) {
 		cfg := roomy()
 		cfg.MaxSpent = 1000
@@ -320,6 +384,16 @@ func TestAllocs(t *testing.T) {
 			s.Effects()
 		})
 	})
+}
+
+// apply makes changes on a copy, and wants so many of them.
+func apply(s *Space, changes []Change, want int) {
+	if len(changes) != want {
+		panic(fmt.Sprintf("%d changes, want %d", len(changes), want))
+	}
+	for i := range changes {
+		s.Apply(0, &changes[i])
+	}
 }
 
 func manyKeys(n int) [][]byte {

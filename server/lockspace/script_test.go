@@ -239,10 +239,12 @@ func (s *script) session(name string) Session {
 }
 
 // state writes down all that the Space itself, not the model, knows.
-func (s *script) state() string {
+func (s *script) state() string { return stateOf(s.space, s.names, s.live) }
+
+func stateOf(s *Space, names map[Session]string, live []Session) string {
 	var b strings.Builder
 	var entries []*entry
-	for _, e := range s.space.keys {
+	for _, e := range s.keys {
 		for ; e != nil; e = e.next {
 			entries = append(entries, e)
 		}
@@ -252,36 +254,49 @@ func (s *script) state() string {
 		if e.token == 0 {
 			fmt.Fprintf(&b, "%s: free\n", e.key)
 		} else {
-			fmt.Fprintf(&b, "%s: token %d until %s, last told: %s%s\n",
-				e.key, e.token, instant(e.deadline), s.names[e.holder], withNonce(&e.nonce))
+			who := ", last told: " + names[e.holder]
+			if e.holder == 0 {
+				who = ""
+			}
+			if e.inherited {
+				who += ", inherited"
+			}
+			fmt.Fprintf(&b, "%s: token %d until %s%s%s\n", e.key, e.token, instant(e.deadline), who, withNonce(&e.nonce))
 		}
 		var line []*request
-		for _, it := range s.space.waits.items {
+		for _, it := range s.waits.items {
 			if it.v.e == e {
 				line = append(line, it.v)
 			}
 		}
 		slices.SortFunc(line, func(a, b *request) int { return int(a.place.arrival) - int(b.place.arrival) })
 		for _, r := range line {
-			who := "detached until " + instant(Time(s.space.waits.items[r.waitSlot].at))
+			who := "detached until " + instant(Time(s.waits.items[r.waitSlot].at))
+			if r.replica {
+				who = "replica until " + instant(Time(s.waits.items[r.waitSlot].at))
+			}
 			if r.state == queued {
-				who = fmt.Sprintf("%s #%d", s.names[r.session], r.tag)
+				who = fmt.Sprintf("%s #%d", names[r.session], r.tag)
 			}
 			fmt.Fprintf(&b, "  in line: %s, limit %s%s\n", who, instant(r.place.until), withNonce(&r.nonce))
 		}
-		for _, session := range s.live {
-			for r := s.space.sessions[session]; r != nil; r = r.next {
+		for _, session := range live {
+			for r := s.sessions[session]; r != nil; r = r.next {
 				if r.e == e && r.state == ended {
-					kind := map[Kind]string{Granted: "grant", TimedOut: "timeout", Refused: "refusal"}[r.kind]
-					fmt.Fprintf(&b, "  held back: the %s of %s #%d\n", kind, s.names[session], r.tag)
+					kind := map[Kind]string{Granted: "grant", TimedOut: "timeout", Refused: "refusal", Moved: "redirect"}[r.kind]
+					fmt.Fprintf(&b, "  held back: the %s of %s #%d\n", kind, names[session], r.tag)
 				}
-				if r.next == s.space.sessions[session] {
+				if r.e == e && r.state == held {
+					fmt.Fprintf(&b, "  held: %s #%d until %s%s\n", names[session], r.tag,
+						instant(Time(s.holds.items[r.waitSlot].at)), withNonce(&r.nonce))
+				}
+				if r.next == s.sessions[session] {
 					break
 				}
 			}
 		}
 	}
-	if n := s.space.spent.n; n > 0 {
+	if n := s.spent.n; n > 0 {
 		fmt.Fprintf(&b, "nonces spent: %d\n", n)
 	}
 	if b.Len() == 0 {
@@ -331,7 +346,7 @@ func (a *arguments) take(name string) (string, bool) {
 			continue
 		}
 		a.rest = slices.Delete(slices.Clone(a.rest), i, i+1)
-		if len(arg.Vals) > 1 || (name == "no-room") != (len(arg.Vals) == 0) {
+		if len(arg.Vals) > 1 || (name == "no-room" || name == "known-token") != (len(arg.Vals) == 0) {
 			a.d.Fatalf(a.t, "%s: %s has %d values", a.d.Cmd, name, len(arg.Vals))
 		}
 		if len(arg.Vals) == 0 {

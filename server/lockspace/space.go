@@ -3,7 +3,6 @@ package lockspace
 import (
 	"bytes"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -46,6 +45,10 @@ type Config struct {
 	// NextToken returns a token greater than every one before it, or false
 	// if there is none: the acquire is then refused with no-active.
 	NextToken func() (token uint64, ok bool)
+
+	// Record makes every call record its changes, for copies of the table on
+	// other nodes. They must be taken with [Space.Changes] like the effects.
+	Record bool
 }
 
 // Space is one shard of the lock table.
@@ -53,9 +56,13 @@ type Config struct {
 // Every method that takes `now` may produce effects, for the caller's request
 // and for others. They must be taken with [Space.Effects] before the next
 // call.
+//
+// A Space is serving, or it is a standby: the copy of a table that another
+// node serves. A standby changes by [Space.Apply] and [Space.Install] alone.
 type Space struct {
-	cfg Config
-	now Time
+	cfg     Config
+	now     Time
+	standby bool
 
 	keys     map[uint64]*entry // by hash; equal hashes are chained
 	hashMask uint64            // all ones; tests make hashes collide
@@ -63,13 +70,25 @@ type Space struct {
 	leases heap[*entry]   // by deadline
 	waits  heap[*request] // everybody in a line and the detached, by limit
 
+	holds     heap[*request] // those held, by the end of their time
+	heldOrder heap[inLine]   // the same, by arrival
+
 	turns    map[turn]*request    // the youngest unanswered one
 	sessions map[Session]*request // the oldest unanswered one
 	claims   map[fingerprint]claim
 	spent    fifo
 
 	arrivals uint64
+	highest  uint64 // the greatest token that was ever in the table
 	effects  []Effect
+	changes  []Change
+
+	// Until then no lease ends and the first replicated waiter of a key has
+	// the key reserved; behind lists the keys left free for it though others
+	// wait, those that were granted or forgotten since included.
+	reservedUntil Time
+	behind        []*entry
+	ended         []Ended // the inherited grants that ended in this reign
 
 	unchecked int // calls since the invariants were checked, in test builds
 
@@ -90,6 +109,9 @@ func New(cfg Config) *Space {
 		cfg:      cfg,
 		now:      math.MinInt64, // a clock may count from anywhere
 		hashMask: math.MaxUint64,
+
+		reservedUntil: math.MinInt64,
+
 		keys:     make(map[uint64]*entry),
 		turns:    make(map[turn]*request),
 		sessions: make(map[Session]*request),
@@ -109,6 +131,8 @@ type Acquire struct {
 	// MayQueue is false if no further waiter fits into the node: a request
 	// that would have to wait is then refused with queue-full.
 	MayQueue bool
+
+	held *request // the request is this one, held until now
 }
 
 // Acquire grants, queues or refuses a request. It ends with exactly one
@@ -125,45 +149,56 @@ func (s *Space) Acquire(now Time, a Acquire) {
 	} else if a.Wait < 0 {
 		p.until = s.now
 	}
+	s.acquire(e, &a, p)
+	s.leave(e)
+}
+
+func (s *Space) acquire(e *entry, a *Acquire, p Place) {
+	s.mustServe()
 	var fp fingerprint
 	if !a.Nonce.none() {
 		fp = fingerprintOf(a.Key, &a.Nonce)
-		if s.resume(e, &a, p, fp) {
-			s.leave(e)
+		if s.resume(e, a, p, fp) {
 			return
 		}
 	}
 	s.arrivals++
 	p.arrival = s.arrivals
 	switch {
-	case e.token == 0:
+	case e.token == 0 && !s.reserved(e, p.arrival):
 		if s.grant(e, a.Session, p.asked, &a.Nonce, fp) {
-			s.answer(e, a.Session, a.Tag, Granted, 0, false, p)
+			s.answer(e, a, Granted, 0, false, p)
 		} else {
-			s.answer(e, a.Session, a.Tag, Refused, protocol.CodeNoActive, false, p)
+			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
 		}
 	case a.Wait < 0:
 		if !a.Nonce.none() {
 			s.spend(fp)
+			s.recordNonce(NonceSpent, e, &a.Nonce)
 		}
-		s.answer(e, a.Session, a.Tag, TimedOut, 0, false, p)
+		s.answer(e, a, TimedOut, 0, false, p)
 	case !a.MayQueue || e.line != nil && e.line.attached.len()+e.line.detached >= s.cfg.MaxWaitersPerKey:
-		s.answer(e, a.Session, a.Tag, Refused, protocol.CodeQueueFull, false, p)
+		s.answer(e, a, Refused, protocol.CodeQueueFull, false, p)
 	default:
-		s.queueUp(e, &a, p, fp)
+		s.queueUp(e, a, p, fp)
 	}
-	s.leave(e)
 }
 
 // queueUp makes the acquire wait in line.
-func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint) *request {
-	r := s.await(e, a.Session, a.Tag)
+func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint) {
+	r := a.held
+	if r == nil {
+		r = s.await(e, a.Session, a.Tag)
+	}
 	r.place, r.nonce, r.fp = p, a.Nonce, fp
+	s.enqueue(r)
 	if !r.nonce.none() {
 		s.claims[fp] = claim{r: r}
+		s.recordWaiter(r)
 	}
-	s.enqueue(r)
-	return r
+	if e.token == 0 {
+		s.leaveFree(e)
+	}
 }
 
 // resume handles an acquire whose nonce is known. It reports whether that
@@ -185,13 +220,13 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		// Asked again: the same grant, nothing renewed.
 		e.shared = e.shared || e.holder != a.Session
 		e.holder = a.Session
-		s.answer(e, a.Session, a.Tag, Granted, 0, true, p)
+		s.answer(e, a, Granted, 0, true, p)
 		return true
 	}
 	old := c.r
 	if old == nil || old.e != e || old.nonce != a.Nonce {
 		// Spent; or another pair of the same fingerprint, see there.
-		s.answer(e, a.Session, a.Tag, Refused, protocol.CodeSpent, false, p)
+		s.answer(e, a, Refused, protocol.CodeSpent, false, p)
 		return true
 	}
 	// Queued or detached: the new request takes the place over.
@@ -202,21 +237,25 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	} else {
 		s.end(old, Refused, protocol.CodeSuperseded)
 	}
+	free := e.token == 0 && !s.reserved(e, p.arrival)
 	switch {
-	case a.Wait < 0 && e.token != 0:
+	case a.Wait < 0 && !free:
 		s.spend(fp)
-		s.answer(e, a.Session, a.Tag, TimedOut, 0, false, p)
-	case e.token == 0:
-		// Only detached waiters were in line, so nothing of this turn is
-		// unanswered and the grant is answered at once.
+		s.recordNonce(NonceSpent, e, &a.Nonce)
+		s.answer(e, a, TimedOut, 0, false, p)
+	case free:
 		if s.grant(e, a.Session, p.asked, &a.Nonce, fp) {
-			s.answer(e, a.Session, a.Tag, Granted, 0, false, p)
+			s.answer(e, a, Granted, 0, false, p)
 		} else {
 			delete(s.claims, fp)
-			s.answer(e, a.Session, a.Tag, Refused, protocol.CodeNoActive, false, p)
+			s.recordNonce(WaiterLeft, e, &a.Nonce)
+			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
 		}
 	default:
 		s.queueUp(e, a, p, fp)
+	}
+	if e.token == 0 {
+		s.grantNext(e) // it may have stood before others
 	}
 	return true
 }
@@ -229,13 +268,14 @@ func (s *Space) Refuse(now Time, session Session, tag uint64, key []byte, code p
 		defer s.check()
 	}
 	e := s.enter(key)
-	s.answer(e, session, tag, Refused, code, false, Place{})
+	s.answer(e, &Acquire{Session: session, Tag: tag}, Refused, code, false, Place{})
 	s.leave(e)
 }
 
 // Release ends the grant. It reports whether (key, token) was held.
 func (s *Space) Release(now Time, key []byte, token uint64) bool {
 	s.begin(now)
+	s.mustServe()
 	if invariants.Enabled {
 		defer s.check()
 	}
@@ -257,6 +297,7 @@ func (s *Space) Release(now Time, key []byte, token uint64) bool {
 // held.
 func (s *Space) Keep(now Time, key []byte, token uint64, lease time.Duration) (time.Duration, bool) {
 	s.begin(now)
+	s.mustServe()
 	if invariants.Enabled {
 		defer s.check()
 	}
@@ -269,8 +310,8 @@ func (s *Space) Keep(now Time, key []byte, token uint64, lease time.Duration) (t
 		return 0, false
 	}
 	lease = s.leaseFor(lease)
-	e.deadline = s.now + Time(lease)
-	s.leases.move(e.leaseSlot, int64(e.deadline))
+	s.extend(e, s.now+Time(lease))
+	e.renewed = true
 	return lease, true
 }
 
@@ -278,6 +319,7 @@ func (s *Space) Keep(now Time, key []byte, token uint64, lease time.Duration) (t
 // spent.
 func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 	s.begin(now)
+	s.mustServe()
 	if invariants.Enabled {
 		defer s.check()
 	}
@@ -288,17 +330,22 @@ func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 	switch {
 	case !known:
 		s.spend(fp) // its acquire may still be on its way
+		s.recordNonce(NonceSpent, e, &nonce)
 	case c.e == e && e.nonce == nonce:
 		s.endGrant(e)
 		s.grantNext(e)
 	case c.r != nil && c.r.e == e && c.r.nonce == nonce:
+		s.spend(fp)
+		s.recordNonce(NonceSpent, e, &nonce)
 		if c.r.state == detached {
 			s.leaveDetached(c.r)
 			s.freeRequest(c.r)
 		} else {
 			s.end(c.r, TimedOut, 0)
 		}
-		s.spend(fp)
+		if e.token == 0 {
+			s.grantNext(e) // it may have stood before others
+		}
 	}
 }
 
@@ -313,8 +360,11 @@ func (s *Space) Drop(now Time, session Session) {
 	// What is unlinked is chained through prev, which is free then.
 	var first, last *request
 	for r := s.sessions[session]; r != nil; r = s.sessions[session] {
-		if r.state == queued {
+		switch r.state {
+		case queued:
 			s.leaveLine(r)
+		case held:
+			s.leaveHeld(r)
 		}
 		s.unlink(r)
 		if last == nil {
@@ -363,26 +413,31 @@ func (s *Space) Undo(now Time, session Session, key []byte, token uint64, p Plac
 }
 
 func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
-	if e.token != token || e.holder != session || e.shared {
+	if s.standby || e.token != token || e.holder != session || e.shared {
 		return
 	}
 	nonce, fp := e.nonce, e.fp
-	s.leases.remove(e.leaseSlot)
-	e.token = 0
+	s.takeGrant(e)
+	if s.cfg.Record {
+		s.changes = append(s.changes, Change{Kind: GrantUndone, Key: e.key, Token: token})
+	}
 	if !nonce.none() {
 		if p.until > s.now {
 			r := s.newRequest()
 			r.e, r.place, r.nonce, r.fp = e, p, nonce, fp
 			s.detach(r)
+			s.recordWaiter(r)
 		} else {
 			s.spend(fp)
+			s.recordNonce(NonceSpent, e, &nonce)
 		}
 	}
 	s.grantNext(e)
 }
 
 // Advance ends the waits and leases whose time has come, at most `most` of
-// them. It reports whether more are due.
+// them. It reports whether more are due. On a standby it ends only what
+// sessions wait for.
 //
 // Waits go first: a request whose limit has passed is never granted, however
 // late the call.
@@ -392,6 +447,15 @@ func (s *Space) Advance(now Time, most int) (more bool) {
 		defer s.check()
 	}
 	s.forgetSpent()
+	for ; s.holds.len() > 0 && Time(s.holds.items[0].at) <= s.now; most-- {
+		if most <= 0 {
+			return true
+		}
+		s.endHeld(s.holds.items[0].v)
+	}
+	if s.standby {
+		return false
+	}
 	for ; s.waits.len() > 0 && Time(s.waits.items[0].at) <= s.now; most-- {
 		if most <= 0 {
 			return true
@@ -399,6 +463,23 @@ func (s *Space) Advance(now Time, most int) (more bool) {
 		r := s.waits.items[0].v
 		e := r.e
 		s.timeOut(r)
+		s.leave(e)
+	}
+	if s.now < s.reservedUntil {
+		return false
+	}
+	for ; len(s.behind) > 0; most-- {
+		if most <= 0 {
+			return true
+		}
+		e := s.behind[0]
+		if s.behind = s.behind[1:]; len(s.behind) == 0 {
+			s.behind = nil
+		}
+		e.behind = false
+		if e.token == 0 {
+			s.grantNext(e)
+		}
 		s.leave(e)
 	}
 	for ; s.leases.len() > 0 && Time(s.leases.items[0].at) <= s.now; most-- {
@@ -416,42 +497,22 @@ func (s *Space) Advance(now Time, most int) (more bool) {
 // Next is when Advance is due, [Never] if nothing has a deadline.
 func (s *Space) Next() Time {
 	next := s.nextForget()
+	if s.holds.len() > 0 {
+		next = min(next, Time(s.holds.items[0].at))
+	}
+	if s.standby {
+		return next
+	}
+	if len(s.behind) > 0 {
+		next = min(next, s.reservedUntil)
+	}
 	if s.waits.len() > 0 {
 		next = min(next, Time(s.waits.items[0].at))
 	}
 	if s.leases.len() > 0 {
-		next = min(next, Time(s.leases.items[0].at))
+		next = min(next, max(Time(s.leases.items[0].at), s.reservedUntil))
 	}
 	return next
-}
-
-// EndWaiters ends every waiter with the code, in order of arrival. Grants
-// stay.
-func (s *Space) EndWaiters(now Time, code protocol.Code) {
-	s.begin(now)
-	if invariants.Enabled {
-		defer s.check()
-	}
-	all := make([]*request, 0, s.waits.len())
-	for _, it := range s.waits.items {
-		all = append(all, it.v)
-	}
-	slices.SortFunc(all, func(a, b *request) int {
-		return int(int64(a.place.arrival) - int64(b.place.arrival))
-	})
-	for _, r := range all {
-		e := r.e
-		if !r.nonce.none() {
-			delete(s.claims, r.fp)
-		}
-		if r.state == detached {
-			s.leaveDetached(r)
-			s.freeRequest(r)
-		} else {
-			s.end(r, Refused, code)
-		}
-		s.leave(e)
-	}
 }
 
 // Effects returns what the calls since the last Effects have caused. The
@@ -459,6 +520,15 @@ func (s *Space) EndWaiters(now Time, code protocol.Code) {
 func (s *Space) Effects() []Effect {
 	out := s.effects
 	s.effects = s.effects[:0]
+	return out
+}
+
+// Changes returns what the calls since the last Changes have changed in the
+// table, in the order in which it happened. The slice and its keys are valid
+// until the next call of a method.
+func (s *Space) Changes() []Change {
+	out := s.changes
+	s.changes = s.changes[:0]
 	return out
 }
 
@@ -472,12 +542,27 @@ func (s *Space) Held() int { return s.leases.len() }
 // Waiting is the number of waiters, detached ones included.
 func (s *Space) Waiting() int { return s.waits.len() }
 
+// HighestToken is the greatest token that was ever granted here or came from
+// another node, 0 for none.
+func (s *Space) HighestToken() uint64 { return s.highest }
+
 // begin starts a call.
 func (s *Space) begin(now Time) {
 	if invariants.Enabled && len(s.effects) > 0 {
 		panic("lockspace: a call before the effects of the last one were taken")
 	}
+	if invariants.Enabled && len(s.changes) > 0 {
+		panic("lockspace: a call before the changes of the last one were taken")
+	}
 	s.now = max(s.now, now)
+}
+
+// mustServe catches calls that a standby must not get: they would change the
+// table behind the back of the node that serves it.
+func (s *Space) mustServe() {
+	if invariants.Enabled && s.standby {
+		panic("lockspace: a request was made of a standby")
+	}
 }
 
 // find returns the key's entry after ending what is overdue on it, or nil if
@@ -522,7 +607,7 @@ func (s *Space) leave(e *entry) {
 			return
 		}
 		e.line = nil
-		if len(s.lines) < keptPool && cap(ln.attached.items) <= keptPool {
+		if len(s.lines) < keptPool && cap(ln.attached.items) <= keptPool && cap(ln.replicas.items) <= keptPool {
 			s.lines = append(s.lines, ln)
 		}
 	}
@@ -548,12 +633,34 @@ func (s *Space) leave(e *entry) {
 	}
 }
 
-// settle ends an overdue lease before anything else is done with the key, so
-// that a late Advance never shows: an ended lease does not revive.
+// settle does what is overdue on a key before anything else is done with it,
+// so that a late Advance never shows: an ended lease does not revive, and a
+// reservation that is over holds nobody up.
 func (s *Space) settle(e *entry) {
-	if e.token != 0 && e.deadline <= s.now {
+	if e.token == 0 {
+		if e.behind {
+			s.grantNext(e)
+		}
+		return
+	}
+	if e.deadline <= s.now && !s.standby && s.now >= s.reservedUntil {
 		s.endGrant(e)
 		s.grantNext(e)
+	}
+}
+
+// reserved reports whether the free key is kept for a replicated waiter that
+// stands before a request of that arrival.
+func (s *Space) reserved(e *entry, arrival uint64) bool {
+	return e.line != nil && s.now < s.reservedUntil &&
+		e.line.replicas.len() > 0 && e.line.replicas.items[0].at < int64(arrival)
+}
+
+// leaveFree notes that a key stays free while somebody waits for it.
+func (s *Space) leaveFree(e *entry) {
+	if !e.behind {
+		e.behind = true
+		s.behind = append(s.behind, e)
 	}
 }
 
@@ -564,14 +671,39 @@ func (s *Space) grant(e *entry, session Session, asked time.Duration, nonce *Non
 	if !ok {
 		return false
 	}
+	s.putGrant(e, token, session, s.leaseFor(asked), nonce, fp)
+	return true
+}
+
+// putGrant makes a free key held.
+func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Duration, nonce *Nonce, fp fingerprint) {
 	e.token, e.holder, e.shared, e.since = token, session, false, s.now
-	e.deadline = s.now + Time(s.leaseFor(asked))
+	e.deadline = s.now + Time(lease)
 	e.nonce, e.fp = *nonce, fp
 	s.leases.push(int64(e.deadline), token, e)
 	if !nonce.none() {
 		s.claims[fp] = claim{e: e}
 	}
-	return true
+	s.highest = max(s.highest, token)
+	if s.cfg.Record && !s.standby {
+		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Nonce: *nonce})
+	}
+}
+
+// takeGrant makes a key free; what becomes of the nonce is the caller's
+// business.
+func (s *Space) takeGrant(e *entry) {
+	s.leases.remove(e.leaseSlot)
+	e.token, e.inherited, e.renewed = 0, false, false
+}
+
+// extend gives the grant another deadline.
+func (s *Space) extend(e *entry, deadline Time) {
+	e.deadline = deadline
+	s.leases.move(e.leaseSlot, int64(deadline))
+	if s.cfg.Record && !s.standby {
+		s.changes = append(s.changes, Change{Kind: GrantKept, Key: e.key, Token: e.token, Lease: time.Duration(deadline - s.now)})
+	}
 }
 
 func (s *Space) leaseFor(asked time.Duration) time.Duration {
@@ -583,15 +715,20 @@ func (s *Space) leaseFor(asked time.Duration) time.Duration {
 
 // endGrant makes the key free. The caller grants it to the next in line.
 func (s *Space) endGrant(e *entry) {
-	s.leases.remove(e.leaseSlot)
-	e.token = 0
+	if e.inherited {
+		s.ended = append(s.ended, Ended{Key: bytes.Clone(e.key), Token: e.token})
+	}
+	if s.cfg.Record {
+		s.changes = append(s.changes, Change{Kind: GrantEnded, Key: e.key, Token: e.token})
+	}
+	s.takeGrant(e)
 	if !e.nonce.none() {
 		s.spend(e.fp)
 	}
 }
 
 // grantNext gives a free key to the first attached waiter whose limit has
-// not passed.
+// not passed, unless the key is reserved.
 func (s *Space) grantNext(e *entry) {
 	for e.line != nil && e.line.attached.len() > 0 {
 		r := e.line.attached.items[0].v.request
@@ -599,9 +736,14 @@ func (s *Space) grantNext(e *entry) {
 			s.timeOut(r)
 			continue
 		}
+		if s.reserved(e, r.place.arrival) {
+			s.leaveFree(e)
+			return
+		}
 		if !s.grant(e, r.session, r.place.asked, &r.nonce, r.fp) {
 			if !r.nonce.none() {
 				delete(s.claims, r.fp)
+				s.recordNonce(WaiterLeft, e, &r.nonce)
 			}
 			s.end(r, Refused, protocol.CodeNoActive)
 			continue
@@ -619,13 +761,19 @@ func (s *Space) timeOut(r *request) {
 	if !r.nonce.none() {
 		if passed {
 			s.spend(r.fp)
+			s.recordNonce(NonceSpent, r.e, &r.nonce)
 		} else {
 			delete(s.claims, r.fp)
+			s.recordNonce(WaiterLeft, r.e, &r.nonce)
 		}
 	}
 	if r.state == detached {
+		e := r.e
 		s.leaveDetached(r)
 		s.freeRequest(r)
+		if e.token == 0 {
+			s.grantNext(e) // it may have stood before others
+		}
 	} else {
 		s.end(r, TimedOut, 0)
 	}

@@ -29,12 +29,17 @@ type conn struct {
 	authorized bool
 	wrong      int // secrets
 
+	// What handOver found: bytes that are not handled yet, and the error that
+	// came with them.
+	early    bool
+	earlyErr error
+
 	out      outbound
 	try      tryWrite
 	lastRead atomic.Int64 // lockspace.Time
 
-	// unanswered counts the acquires that the lock table owes an answer. The
-	// reader adds, whoever delivers takes away.
+	// unanswered counts the requests that a shard owes an answer. The reader
+	// adds, whoever delivers takes away.
 	unanswered atomic.Int32
 
 	// owedAt is when the sweep for idle connections last found something
@@ -52,6 +57,9 @@ const (
 
 // serve reads the connection until it ends.
 func (c *conn) serve() {
+	if c.n.cfg.Cluster != nil && c.handOver() {
+		return
+	}
 	graceful := c.read()
 	// Out of the lock table before anything can block.
 	c.out.stop(&c.touched)
@@ -68,15 +76,41 @@ func (c *conn) serve() {
 	c.nc.Close()
 }
 
+// handOver looks at the first two bytes, and gives the connection away if
+// another node has dialed it.
+func (c *conn) handOver() bool {
+	for {
+		got, err := c.nc.Read(c.lines.Free())
+		c.lines.Fed(got)
+		first := c.lines.Rest()
+		switch {
+		case err != nil || len(first) >= 1 && first[0] != peerMark[0] || len(first) >= 2 && first[1] != peerMark[1]:
+			c.early, c.earlyErr = true, err
+			return false
+		case len(first) >= 2:
+			c.n.cfg.Cluster.Peer(c.nc, append([]byte(nil), first...))
+			return true
+		}
+	}
+}
+
+// peerMark begins the first line of another node.
+const peerMark = "N "
+
 // read handles lines until the connection ends. It reports whether answers
 // can still reach the client.
 func (c *conn) read() (graceful bool) {
 	for {
-		got, err := c.nc.Read(c.lines.Free())
-		if got > 0 {
+		got, err := 0, c.earlyErr
+		if !c.early {
+			got, err = c.nc.Read(c.lines.Free())
+			c.lines.Fed(got)
+		}
+		if got > 0 || c.early {
+			c.early = false
+			c.n.awaitPass()
 			now := c.n.now()
 			c.lastRead.Store(int64(now))
-			c.lines.Fed(got)
 			goOn := c.handleLines(now)
 			// Before the next read: what is granted is with the kernel when
 			// an end of input is seen.
@@ -120,12 +154,12 @@ func (c *conn) handleLines(now lockspace.Time) bool {
 // before the grant (SPEC.md 13.11). The grant may have been made, by another
 // connection's reader or a timer that was held up since, before that request
 // was even read: then the lease is counted anew, from the read (SPEC.md 3.3).
-func (c *conn) answerAcquire(e *lockspace.Effect, at lockspace.Time, t *touched) bool {
+func (c *conn) answerAcquire(sh *shard, e *lockspace.Effect, at lockspace.Time) bool {
 	c.unanswered.Add(-1)
 	if late := time.Duration(c.lastRead.Load()) - time.Duration(at); late > 0 && e.Kind == lockspace.Granted {
 		e.Lease = max(0, e.Lease-late).Truncate(time.Millisecond)
 	}
-	return c.out.effect(e, t)
+	return c.out.effect(sh, e)
 }
 
 // refuse answers the line that is being handled.

@@ -45,11 +45,10 @@ func TestGrantOfAReaderThatWasHeldUp(t *testing.T) {
 			t.Fatalf("received %q", got)
 		}
 		var tc touched
-		sh := n.shardOf([]byte("k"))
-		sh.mu.Lock()
+		sh := n.shardOfKey([]byte("k"))
+		sh.lock(&tc)
 		sh.space.Release(release, []byte("k"), 1)
-		sh.finish(&tc)
-		sh.mu.Unlock()
+		sh.finish()
 		tc.flush()
 		if got, want := waiterLine(), "A k 2 27.5\n"; got != want {
 			t.Errorf("received %q, want %q: the client counts 30 s from its ping, and the server's lease ends sooner", got, want)

@@ -29,6 +29,10 @@ const (
 	maxTurnedAway = 64
 
 	sweepEvery = 5 * time.Second
+
+	// peerSpeaks is how long a connection over the limit has to show that it
+	// is another node's.
+	peerSpeaks = 250 * time.Millisecond
 )
 
 // Serve accepts connections until the listener fails or the node stops; then
@@ -121,6 +125,9 @@ func (n *Node) turnAway(nc net.Conn, busy chan struct{}) {
 	}
 	go func() {
 		defer func() { <-busy }()
+		if n.cfg.Cluster != nil && n.isPeer(nc) {
+			return
+		}
 		defer nc.Close()
 		nc.SetDeadline(time.Now().Add(lingerFor))
 		nc.Write(protocol.AppendError(nil, 0, nil, protocol.CodeLimit, "too many connections"))
@@ -128,6 +135,19 @@ func (n *Node) turnAway(nc net.Conn, busy chan struct{}) {
 			io.CopyN(io.Discard, nc, 64<<10)
 		}
 	}()
+}
+
+// isPeer hands the connection over if another node has dialed it: the limit is
+// one of clients. A node speaks at once; who is silent for long is none.
+func (n *Node) isPeer(nc net.Conn) bool {
+	nc.SetReadDeadline(time.Now().Add(peerSpeaks))
+	var first [len(peerMark)]byte
+	got, err := io.ReadFull(nc, first[:])
+	if err != nil || string(first[:]) != peerMark {
+		return false
+	}
+	n.cfg.Cluster.Peer(nc, first[:got])
+	return true
 }
 
 // sweepIdle closes connections that have been silent for too long with

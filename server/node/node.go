@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -12,11 +13,16 @@ import (
 	"time"
 
 	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/lockspace"
 )
 
-// Profiles is what a node lists in its answer to a hello.
-const Profiles = "core,keep,ping,hello,resume"
+// Profiles is what a node that is alone lists in its answer to a hello, and
+// ClusterProfiles what one of a cluster lists.
+const (
+	Profiles        = "core,keep,ping,hello,resume"
+	ClusterProfiles = "core,cluster,keep,ping,hello,resume"
+)
 
 // Config is what a node is made with. The zero value of every field but
 // Tokens means the default.
@@ -56,7 +62,31 @@ type Config struct {
 	// Secret that clients must give in a hello; empty: none is asked.
 	Secret []byte
 
+	// Cluster is set for a node of a cluster. Such a node is a standby until
+	// its Table is told otherwise.
+	Cluster *Cluster
+
 	Log *slog.Logger // nothing is logged by default
+}
+
+// Cluster is what a node of a cluster is made with besides. All is required.
+type Cluster struct {
+	// Sync has the answers to changes wait until Table.Committed lets them
+	// out.
+	Sync bool
+	// HoldFor is how long a request is kept while it can't be answered.
+	HoldFor time.Duration
+	// Kick is called when the log has grown. It must not block.
+	Kick func()
+	// Peer takes a connection that another node has dialed, with the bytes
+	// that were read of it.
+	Peer func(nc net.Conn, already []byte)
+
+	// Clock also runs while the machine sleeps. Nothing is done with the
+	// table when Node.Passed was not called within PauseLimit on it: the
+	// process was paused, and may have lost its role.
+	Clock      func() time.Duration
+	PauseLimit time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -89,6 +119,11 @@ const (
 	spentFor = 10 * time.Second
 	maxSpent = 65_536
 
+	// maxHeld is how many requests are kept in all while they can't be
+	// answered. A request is at most a line, but most are far shorter: they
+	// take less than 16 MiB.
+	maxHeld = 65_536
+
 	// shardCount is a power of two, far above the number of cores: two busy
 	// connections seldom want the same lock.
 	shardCount = 64
@@ -110,6 +145,7 @@ type Node struct {
 	conns     sync.WaitGroup
 
 	waiting     atomic.Int64 // in all shards
+	held        atomic.Int64 // kept requests in all shards
 	connections atomic.Int64
 	generation  atomic.Uint64 // of sessions
 
@@ -118,6 +154,14 @@ type Node struct {
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
+
+	spaceConfig lockspace.Config
+
+	// Of a cluster.
+	passed    atomic.Int64 // when the roles last looked at the time
+	committed atomic.Uint64
+	lateMu    sync.Mutex
+	late      []*conn // with answers that wait for the standbys
 }
 
 // New returns a node that serves nobody yet.
@@ -135,23 +179,36 @@ func New(cfg Config) *Node {
 	for i := range cfg.MaxConnections {
 		n.freeSlots <- uint32(i)
 	}
+	n.committed.Store(math.MaxUint64)
+	n.spaceConfig = lockspace.Config{
+		DefaultLease:     cfg.DefaultLease,
+		MaxLease:         cfg.MaxLease,
+		ReattachGrace:    cfg.ReattachGrace,
+		SpentFor:         spentFor,
+		MaxSpent:         maxSpent,
+		MaxWaitersPerKey: cfg.MaxWaitersPerKey,
+		Seed:             rand.Uint64(),
+		NextToken:        cfg.Tokens,
+		Record:           cfg.Cluster != nil,
+	}
 	for i := range n.shards {
-		n.shards[i] = newShard(n, lockspace.Config{
-			DefaultLease:     cfg.DefaultLease,
-			MaxLease:         cfg.MaxLease,
-			ReattachGrace:    cfg.ReattachGrace,
-			SpentFor:         spentFor,
-			MaxSpent:         maxSpent,
-			MaxWaitersPerKey: cfg.MaxWaitersPerKey,
-			Seed:             rand.Uint64(),
-			NextToken:        cfg.Tokens,
-		})
+		n.shards[i] = newShard(n, n.spaceConfig)
+	}
+	if cfg.Cluster != nil {
+		var t touched
+		for _, sh := range n.shards {
+			sh.setMode(cluster.Hold, nil, &t)
+		}
 	}
 	if cfg.IdleTimeout > 0 {
 		go n.sweepIdle()
 	}
 	return n
 }
+
+func (n *Node) mayQueue() bool { return n.waiting.Load() < int64(n.cfg.MaxWaiters) }
+func (n *Node) mayHold() bool  { return n.held.Load() < maxHeld }
+func (n *Node) sync() bool     { return n.cfg.Cluster != nil && n.cfg.Cluster.Sync }
 
 // now is monotonic: a jump of the wall clock moves no lease.
 func (n *Node) now() lockspace.Time { return lockspace.Time(time.Since(n.origin)) }
@@ -180,7 +237,8 @@ func (n *Node) eachConn(f func(*conn)) {
 }
 
 // Shutdown stops the node: it accepts nobody, answers everybody who waits
-// with `stopping`, writes what is due and closes the connections. Locks are
+// with `stopping`, or with the address of the active if it has handed over to
+// that, writes what is due and closes the connections. Locks are
 // not released: they end with the node. It returns when all is closed; when
 // ctx ends first it cuts what is left and returns the context's error.
 func (n *Node) Shutdown(ctx context.Context) error {
@@ -195,7 +253,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Unlock()
 	var t touched
 	for _, sh := range n.shards {
-		sh.endWaiters(&t)
+		sh.end(&t)
 		t.flush()
 	}
 	n.eachConn((*conn).sayGoodbye)
@@ -227,6 +285,7 @@ type Status struct {
 	Connections int  `json:"connections"`
 	Held        int  `json:"held"`
 	Waiting     int  `json:"waiting"`
+	Kept        int  `json:"kept"` // requests that can't be answered at the moment
 	Goroutines  int  `json:"goroutines"`
 	Stopping    bool `json:"stopping"`
 }
@@ -237,6 +296,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		Connections: int(n.connections.Load()),
 		Goroutines:  runtime.NumGoroutine(),
+		Kept:        int(n.held.Load()),
 		Stopping:    n.stopping.Load(),
 	}
 	for _, sh := range n.shards {

@@ -33,6 +33,8 @@ type outbound struct {
 
 	spareBuf    []byte // of the last write, to be used again
 	spareGrants []pendingGrant
+
+	late late // sync mode
 }
 
 // pendingGrant is a grant whose line, buf[start:end], is not yet handed to
@@ -47,9 +49,17 @@ type pendingGrant struct {
 const maxSpare = 64 << 10
 
 // touched lists connections that have answers to flush.
-type touched struct{ conns []*conn }
+type touched struct {
+	conns []*conn
+	grown *Node // its log has grown
+}
 
 func (t *touched) flush() {
+	if n := t.grown; n != nil {
+		// The standbys first: what the client learns, they should know.
+		t.grown = nil
+		n.cfg.Cluster.Kick()
+	}
 	for i, c := range t.conns {
 		c.out.flush()
 		t.conns[i] = nil
@@ -64,9 +74,22 @@ func (o *outbound) open() []byte {
 	return o.buf
 }
 
+// openAt is open for a line that tells of the table at a position of the log:
+// in sync mode it may have to wait for the standbys.
+func (o *outbound) openAt(pos uint64) []byte {
+	o.mu.Lock()
+	if o.c.n.sync() && (len(o.late.answers) > 0 || pos > o.c.n.committed.Load()) {
+		return o.late.open(pos)
+	}
+	return o.buf
+}
+
 // close reports false if the connection takes no answers any more; the line
 // is dropped then.
 func (o *outbound) close(buf []byte, t *touched) bool {
+	if o.late.isOpen {
+		return o.closeLate(buf, t)
+	}
 	defer o.mu.Unlock()
 	if o.closed {
 		return false
@@ -76,29 +99,40 @@ func (o *outbound) close(buf []byte, t *touched) bool {
 		o.closed = true
 		go o.c.cutOff("it does not read its answers")
 	}
+	o.list(t)
+	return true
+}
+
+// list has the connection flushed with the others of t. Called with o.mu held.
+func (o *outbound) list(t *touched) {
 	if !o.listed {
 		o.listed = true
 		t.conns = append(t.conns, o.c)
 	}
-	return true
 }
 
-// effect appends the answer to an acquire; see close for the result.
-func (o *outbound) effect(e *lockspace.Effect, t *touched) bool {
-	buf := o.open()
+// effect appends the answer to an acquire; see close for the result. Called
+// with the shard's lock held.
+func (o *outbound) effect(sh *shard, e *lockspace.Effect) bool {
+	buf := o.openAt(sh.pos)
 	start := len(buf)
 	switch e.Kind {
 	case lockspace.Granted:
 		buf = protocol.AppendGrant(buf, e.Key, e.Token, e.Lease)
-		if !e.Repeat && !o.closed {
+		switch {
+		case o.late.isOpen:
+			o.late.grant(e, o.c.n.now())
+		case !e.Repeat && !o.closed:
 			o.grants = append(o.grants, pendingGrant{start, len(buf), e.Token, e.Place})
 		}
 	case lockspace.TimedOut:
 		buf = protocol.AppendTimeout(buf, e.Key)
 	case lockspace.Refused:
 		buf = protocol.AppendError(buf, protocol.OpAcquire, e.Key, e.Code, "")
+	case lockspace.Moved:
+		buf = protocol.AppendMoved(buf, protocol.OpAcquire, e.Key, sh.active)
 	}
-	return o.close(buf, t)
+	return o.close(buf, sh.t)
 }
 
 // flush writes what there is, unless somebody is writing already: he will
@@ -193,6 +227,7 @@ func (o *outbound) fail(buf []byte, grants []pendingGrant, written int, err erro
 	var t touched
 	o.undo(buf, grants, written, &t)
 	o.undo(rest, restGrants, 0, &t)
+	o.undoLate(&t)
 	t.flush()
 	o.c.cutOff(reason)
 }
@@ -201,7 +236,7 @@ func (o *outbound) undo(buf []byte, grants []pendingGrant, written int, t *touch
 	for i := range grants {
 		if g := &grants[i]; g.end > written {
 			key := keyOfGrant(buf[g.start:g.end])
-			o.c.n.shardOf(key).undoUndelivered(o.c.session, g, key, t)
+			o.c.n.shardOfKey(key).undoUndelivered(o.c.session, g, key, t)
 		}
 	}
 }
@@ -230,6 +265,7 @@ func (o *outbound) stop(t *touched) {
 	}
 	o.mu.Unlock()
 	o.undo(lines, grants, 0, t)
+	o.undoLate(t)
 }
 
 // drain writes what is due and waits until the kernel has it or the

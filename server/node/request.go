@@ -3,8 +3,10 @@ package node
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"time"
 
 	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/gate"
 	"github.com/stile-lock/stile/server/lockspace"
 )
 
@@ -37,82 +39,79 @@ func (c *conn) handle(now lockspace.Time, line []byte) bool {
 		c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, "say hello with the secret first: H 1 name secret")
 		return true
 	}
-	switch r.Op {
-	case protocol.OpAcquire:
+	if r.Op == protocol.OpAcquire {
 		return c.acquire(now, 0)
-	case protocol.OpRelease:
-		c.release(now)
-	case protocol.OpKeep:
-		c.keep(now)
-	case protocol.OpCancel:
-		c.cancel(now)
 	}
-	return true
+	return c.change(now)
 }
 
 // acquire passes an acquire to the lock table, a malformed one too (refusal):
 // its answer has to wait for its turn.
 func (c *conn) acquire(now lockspace.Time, refusal protocol.Code) bool {
 	if int(c.unanswered.Load()) >= c.n.cfg.MaxUnanswered {
-		c.refuse(0, nil, protocol.CodeLimit, "too many unanswered requests on this connection")
+		c.refuseOverLimit()
 		return false
 	}
 	c.unanswered.Add(1)
-	r, sh := &c.req, c.n.shardOf(c.req.Key)
-	sh.mu.Lock()
-	if sh.stopping && refusal == 0 {
-		refusal = protocol.CodeStopping
-	}
+	r, sh := &c.req, c.n.shardOfKey(c.req.Key)
+	sh.lock(&c.touched)
 	if refusal != 0 {
 		sh.space.Refuse(now, c.session, 0, r.Key, refusal)
-	} else {
-		sh.space.Acquire(now, lockspace.Acquire{
-			Session:  c.session,
-			Key:      r.Key,
-			Wait:     r.Wait,
-			Lease:    r.Lease,
-			Nonce:    lockspace.MakeNonce(r.Nonce),
-			MayQueue: c.n.waiting.Load() < int64(c.n.cfg.MaxWaiters),
-		})
+	} else if !sh.gate.Acquire(now, &lockspace.Acquire{
+		Session:  c.session,
+		Key:      r.Key,
+		Wait:     r.Wait,
+		Lease:    r.Lease,
+		Nonce:    lockspace.MakeNonce(r.Nonce),
+		MayQueue: c.n.mayQueue(),
+	}, c.n.mayHold()) {
+		c.unanswered.Add(-1)
+		c.out.close(protocol.AppendMoved(c.out.open(), r.Op, r.Key, sh.active), &c.touched)
 	}
-	sh.finish(&c.touched)
-	sh.mu.Unlock()
+	sh.finish()
 	return true
 }
 
-func (c *conn) release(now lockspace.Time) {
-	r, sh := &c.req, c.n.shardOf(c.req.Key)
-	sh.mu.Lock()
-	held := sh.space.Release(now, r.Key, r.Token)
-	sh.finish(&c.touched)
-	sh.mu.Unlock()
-	if !held {
-		c.refuse(r.Op, r.Key, protocol.CodeNotHeld, "")
-		return
-	}
-	c.out.close(protocol.AppendRelease(c.out.open(), r.Key, r.Token), &c.touched)
+func (c *conn) refuseOverLimit() {
+	c.refuse(0, nil, protocol.CodeLimit, "too many unanswered requests on this connection")
 }
 
-func (c *conn) keep(now lockspace.Time) {
-	r, sh := &c.req, c.n.shardOf(c.req.Key)
-	sh.mu.Lock()
-	lease, held := sh.space.Keep(now, r.Key, r.Token, r.Lease)
-	sh.finish(&c.touched)
-	sh.mu.Unlock()
-	if !held {
-		c.refuse(r.Op, r.Key, protocol.CodeNotHeld, "")
-		return
+// change carries out a release, keep or cancel.
+func (c *conn) change(now lockspace.Time) bool {
+	r, sh := &c.req, c.n.shardOfKey(c.req.Key)
+	g := gate.Request{Session: c.session, Op: r.Op, Key: r.Key, Token: r.Token, Lease: r.Lease, Nonce: lockspace.MakeNonce(r.Nonce)}
+	sh.lock(&c.touched)
+	verdict, code, lease := sh.gate.Do(now, &g, c.n.mayHold())
+	sh.settle()
+	fits := true
+	if verdict == gate.Kept {
+		fits = int(c.unanswered.Add(1)) <= c.n.cfg.MaxUnanswered
+	} else {
+		c.answer(sh, &g, verdict, code, lease)
 	}
-	c.out.close(protocol.AppendKeep(c.out.open(), r.Key, r.Token, lease), &c.touched)
+	sh.finish()
+	if !fits {
+		c.refuseOverLimit()
+	}
+	return fits
 }
 
-func (c *conn) cancel(now lockspace.Time) {
-	r, sh := &c.req, c.n.shardOf(c.req.Key)
-	sh.mu.Lock()
-	sh.space.Cancel(now, r.Key, lockspace.MakeNonce(r.Nonce))
-	sh.finish(&c.touched)
-	sh.mu.Unlock()
-	c.out.close(protocol.AppendCancel(c.out.open(), r.Key, r.Nonce), &c.touched)
+// answer answers a release, keep or cancel. Called with the shard's lock held.
+func (c *conn) answer(sh *shard, r *gate.Request, v gate.Verdict, code protocol.Code, lease time.Duration) {
+	buf := c.out.openAt(sh.pos)
+	switch {
+	case v == gate.Refused:
+		buf = protocol.AppendError(buf, r.Op, r.Key, code, "")
+	case v == gate.Moved:
+		buf = protocol.AppendMoved(buf, r.Op, r.Key, sh.active)
+	case r.Op == protocol.OpRelease:
+		buf = protocol.AppendRelease(buf, r.Key, r.Token)
+	case r.Op == protocol.OpKeep:
+		buf = protocol.AppendKeep(buf, r.Key, r.Token, lease)
+	case r.Op == protocol.OpCancel:
+		buf = protocol.AppendCancel(buf, r.Key, r.Nonce.Bytes())
+	}
+	c.out.close(buf, sh.t)
 }
 
 // hello checks the secret, where one is asked, and says who answers.
@@ -132,7 +131,11 @@ func (c *conn) hello() bool {
 	if node == "" {
 		node = c.nc.LocalAddr().String()
 	}
-	c.out.close(protocol.AppendWelcome(c.out.open(), []byte(node), []byte(Profiles)), &c.touched)
+	profiles := Profiles
+	if c.n.cfg.Cluster != nil {
+		profiles = ClusterProfiles
+	}
+	c.out.close(protocol.AppendWelcome(c.out.open(), []byte(node), []byte(profiles)), &c.touched)
 	return true
 }
 

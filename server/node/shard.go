@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
-	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/server/cluster"
+	"github.com/stile-lock/stile/server/gate"
 	"github.com/stile-lock/stile/server/lockspace"
+	"github.com/stile-lock/stile/server/replica"
 )
 
 // advanceAtOnce is how many leases and waits end under one hold of a shard's
@@ -21,10 +21,17 @@ type shard struct {
 	mu sync.Mutex // guards all below
 	_  [48]byte   // the next shard's lock is on another cache line
 
-	space    *lockspace.Space
-	waiting  int  // as last added to n.waiting
-	stopping bool // acquires are refused
-	undo     []undoGrant
+	gate    *gate.Gate
+	space   *lockspace.Space // of the gate
+	waiting int              // as last added to n.waiting
+	held    int              // as last added to n.held
+	undo    []undoGrant
+
+	log    *replica.Log // that changes go to; nil: nobody is told
+	pos    uint64       // of the log, as far as this shard has appended
+	active []byte       // the address to redirect to
+
+	t *touched // of the call under way
 
 	timer *time.Timer
 	armed lockspace.Time // what the timer will fire for; Never: it is not set
@@ -40,43 +47,70 @@ type undoGrant struct {
 
 func newShard(n *Node, cfg lockspace.Config) *shard {
 	sh := &shard{n: n, space: lockspace.New(cfg), armed: lockspace.Never}
+	sh.gate = gate.New(sh.space, gate.Config{HoldFor: n.holdFor(), Out: (*gateOut)(sh)})
 	sh.timer = time.AfterFunc(time.Hour, sh.advance)
 	sh.timer.Stop()
 	return sh
 }
 
-func (n *Node) shardOf(key []byte) *shard {
-	return n.shards[xxh3.HashSeed(key, n.seed)%shardCount]
+// shardOf picks the shard of the keys with a hash. The seed keeps clients from
+// choosing keys that meet in one shard.
+func (n *Node) shardOf(keyHash uint64) int {
+	return int((keyHash ^ n.seed) * 0x9E3779B97F4A7C15 >> 32 % shardCount)
 }
 
-// finish ends a call of the space: it delivers the effects, takes back the
-// grants that nobody was there for, keeps the books and sets the timer.
-// Called with sh.mu held.
-func (sh *shard) finish(t *touched) {
-	sh.deliver(t)
+func (n *Node) shardOfKey(key []byte) *shard { return n.shards[n.shardOf(lockspace.HashKey(key))] }
+
+// lock begins a call, finish or unlock ends it.
+func (sh *shard) lock(t *touched) {
+	sh.mu.Lock()
+	sh.t = t
+}
+
+// finish settles, keeps the books, sets the timer and unlocks.
+func (sh *shard) finish() {
+	sh.settle()
+	if w := sh.space.Waiting(); w != sh.waiting {
+		sh.n.waiting.Add(int64(w - sh.waiting))
+		sh.waiting = w
+	}
+	if h := sh.gate.Held(); h != sh.held {
+		sh.n.held.Add(int64(h - sh.held))
+		sh.held = h
+	}
+	if next := sh.gate.Next(); next < sh.armed {
+		sh.armed = next
+		sh.timer.Reset(time.Duration(next - sh.n.now()))
+	}
+	sh.t = nil
+	sh.mu.Unlock()
+}
+
+// settle appends the changes of the last call of the space to the log,
+// delivers its effects, and takes back the grants that nobody was there for.
+func (sh *shard) settle() {
+	sh.deliver()
 	for last := len(sh.undo) - 1; last >= 0; last = len(sh.undo) - 1 {
 		// The key is valid still: the grant keeps its entry in use.
 		u := sh.undo[last]
 		sh.undo = sh.undo[:last]
 		sh.space.Undo(sh.n.now(), u.session, u.key, u.token, u.place)
-		sh.deliver(t)
-	}
-	if w := sh.space.Waiting(); w != sh.waiting {
-		sh.n.waiting.Add(int64(w - sh.waiting))
-		sh.waiting = w
-	}
-	if next := sh.space.Next(); next < sh.armed {
-		sh.armed = next
-		sh.timer.Reset(time.Duration(next - sh.n.now()))
+		sh.deliver()
 	}
 }
 
-func (sh *shard) deliver(t *touched) {
+func (sh *shard) deliver() {
+	if sh.n.cfg.Cluster != nil {
+		if changes := sh.space.Changes(); len(changes) > 0 && sh.log != nil {
+			sh.pos = sh.log.AppendChanges(changes)
+			sh.t.grown = sh.n
+		}
+	}
 	effects, at := sh.space.Effects(), sh.space.Now()
 	for i := range effects {
 		e := &effects[i]
 		c := sh.n.connOf(e.Session)
-		if c != nil && c.answerAcquire(e, at, t) {
+		if c != nil && c.answerAcquire(sh, e, at) {
 			continue
 		}
 		if e.Kind == lockspace.Granted && !e.Repeat {
@@ -85,15 +119,28 @@ func (sh *shard) deliver(t *touched) {
 	}
 }
 
+// gateOut is the shard as its gate sees it.
+type gateOut shard
+
+func (o *gateOut) Settle() { (*shard)(o).settle() }
+
+func (o *gateOut) Answer(a *gate.Answer) {
+	sh := (*shard)(o)
+	if c := sh.n.connOf(a.Session); c != nil {
+		c.unanswered.Add(-1)
+		c.answer(sh, &a.Request, a.Verdict, a.Code, a.Lease)
+	}
+}
+
 // advance is the timer: it ends the leases and waits that are due.
 func (sh *shard) advance() {
 	var t touched
 	for more := true; more; {
-		sh.mu.Lock()
+		sh.n.awaitPass()
+		sh.lock(&t)
 		sh.armed = lockspace.Never
-		more = sh.space.Advance(sh.n.now(), advanceAtOnce)
-		sh.finish(&t)
-		sh.mu.Unlock()
+		more = sh.gate.Advance(sh.n.now(), advanceAtOnce)
+		sh.finish()
 		t.flush()
 		if more {
 			runtime.Gosched() // let those in who wait for the lock
@@ -101,28 +148,35 @@ func (sh *shard) advance() {
 	}
 }
 
-// endWaiters answers everybody who waits with `stopping`, and everybody who
-// comes later.
-func (sh *shard) endWaiters(t *touched) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.stopping = true
-	sh.space.EndWaiters(sh.n.now(), protocol.CodeStopping)
-	sh.finish(t)
+// setMode changes how clients are answered. active is the address that
+// Redirect names.
+func (sh *shard) setMode(mode cluster.Mode, active []byte, t *touched) {
+	sh.lock(t)
+	sh.active = active
+	sh.gate.SetMode(sh.n.now(), mode)
+	sh.finish()
+}
+
+// end answers everybody who waits, and everybody who comes later, that the
+// node ends.
+func (sh *shard) end(t *touched) {
+	sh.lock(t)
+	if sh.gate.Mode() != cluster.Redirect {
+		sh.gate.SetMode(sh.n.now(), cluster.Ending)
+	}
+	sh.finish()
 }
 
 // drop forgets a session.
 func (sh *shard) drop(s lockspace.Session, t *touched) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.space.Drop(sh.n.now(), s)
-	sh.finish(t)
+	sh.lock(t)
+	sh.gate.Drop(sh.n.now(), s)
+	sh.finish()
 }
 
 // undoUndelivered takes back a grant whose line did not reach the kernel.
 func (sh *shard) undoUndelivered(s lockspace.Session, g *pendingGrant, key []byte, t *touched) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sh.lock(t)
 	sh.space.Undo(sh.n.now(), s, key, g.token, g.place)
-	sh.finish(t)
+	sh.finish()
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/stile-lock/stile/server/buildinfo"
 	"github.com/stile-lock/stile/server/config"
 	"github.com/stile-lock/stile/server/fencing"
-	"github.com/stile-lock/stile/server/node"
 )
 
 // Exit statuses.
@@ -61,7 +60,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		return err
 	}
 	defer store.Close()
-	if err := fencing.CheckClock(store.Known(), time.Now(), buildinfo.Built()); err != nil {
+	if err := fencing.CheckClock(store.Known().N, time.Now(), buildinfo.Built()); err != nil {
 		return err
 	}
 	// The ports first: a start that fails for them uses up no epoch.
@@ -77,43 +76,30 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		}
 		defer adminListener.Close()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	// One node alone has the id 0.
-	tokens, err := fencing.TakeEpoch(ctx, store, 0, time.Now, log)
+	n, err := start(cfg, store, l, log)
 	if err != nil {
 		return err
 	}
-	go tokens.Run(ctx)
-
-	idle := cfg.IdleTimeout
-	if idle == 0 {
-		idle = -1
-	}
-	n := node.New(node.Config{
-		Advertise:        cfg.Advertise,
-		Tokens:           tokens.Next,
-		DefaultLease:     cfg.DefaultLease,
-		MaxLease:         cfg.MaxLease,
-		ReattachGrace:    cfg.ReattachGrace,
-		MaxConnections:   cfg.MaxConnections,
-		MaxWaiters:       cfg.MaxWaiters,
-		MaxWaitersPerKey: cfg.MaxWaitersPerKey,
-		MaxUnanswered:    cfg.MaxUnanswered,
-		IdleTimeout:      idle,
-		Secret:           cfg.Secret,
-		Log:              log,
-	})
+	defer n.close()
 	addr := l.Addr().String()
 	if cfg.Advertise != "" {
 		addr = cfg.Advertise
 	}
-	failed := make(chan error, 2)
-	go func() { failed <- n.Serve(l) }()
+	failed := make(chan error, 3)
+	go func() { failed <- n.node.Serve(l) }()
+	go func() { failed <- <-n.failed }()
 	attrs := []any{
 		slog.String("version", buildinfo.Version()), slog.String("commit", buildinfo.Commit()),
 		slog.String("listen", l.Addr().String()), slog.String("state_dir", cfg.StateDir),
-		slog.Uint64("epoch", uint64(tokens.Epoch())), slog.Bool("secret", len(cfg.Secret) > 0),
+		slog.Bool("secret", len(cfg.Secret) > 0),
+	}
+	up := "stiled serves"
+	if cfg.Self >= 0 {
+		up = "stiled listens" // and may be a standby
+		attrs = append(attrs, slog.String("peers", cfg.PeerList.String()), slog.Int("id", int(cfg.PeerList[cfg.Self].ID)),
+			slog.String("replication", cfg.Replication))
+	} else {
+		attrs = append(attrs, slog.Uint64("epoch", uint64(n.epoch())))
 	}
 	if cfg.Advertise != "" {
 		attrs = append(attrs, slog.String("advertise", cfg.Advertise))
@@ -121,8 +107,8 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	if adminListener != nil {
 		attrs = append(attrs, slog.String("admin", adminListener.Addr().String()))
 		srv := &http.Server{
-			Handler: admin.Handler(n, admin.Info{
-				Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: tokens.Epoch,
+			Handler: admin.Handler(n.node, admin.Info{
+				Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
 			}),
 			ReadHeaderTimeout: 5 * time.Second,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -133,7 +119,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
 	}
-	log.Info("stiled serves", attrs...)
+	log.Info(up, attrs...)
 
 	select {
 	case err := <-failed:
@@ -150,9 +136,9 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		log.Warn("stiled exits at once", slog.String("signal", s.String()))
 		os.Exit(exitFailure)
 	}()
-	stop, cancelStop := context.WithTimeout(ctx, cfg.StopTimeout)
+	stop, cancelStop := context.WithTimeout(context.Background(), cfg.StopTimeout)
 	defer cancelStop()
-	if err := n.Shutdown(stop); err != nil {
+	if err := n.shutdown(stop); err != nil {
 		log.Warn("connections were cut: they had not taken their answers within --stop-timeout",
 			slog.Duration("stop_timeout", cfg.StopTimeout))
 	}

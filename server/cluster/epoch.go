@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/stile-lock/stile/server/replica"
+)
+
+// retryStore is the pause after an epoch could not be stored.
+const retryStore = time.Second
+
+// purpose is what an epoch is taken for.
+type purpose uint8
+
+const (
+	noPurpose purpose = iota
+	toPromote
+	toPrepare
+	toOvertake // a higher one is known
+	toGoOn     // the sequence runs out
+	toRenew    // a peer may have forgotten one
+	toProve    // whether the disk works again
+)
+
+// learn notes an epoch that somebody knows of.
+func (m *Machine) learn(e replica.Epoch) {
+	if less(m.known, e) {
+		m.known = e
+		m.tried = max(m.tried, e.N)
+	}
+}
+
+// Learn notes an epoch that came with the stream. The next call looks at what
+// follows from it.
+func (m *Machine) Learn(e replica.Epoch) { m.learn(e) }
+
+// storeKnown writes the highest known epoch down: after a loss of all nodes
+// but this one it must still be above.
+func (m *Machine) storeKnown() {
+	if m.storing || !less(m.stored, m.known) || m.now < m.storeAt {
+		return
+	}
+	m.storing = true
+	m.do(StoreEpoch{m.known})
+}
+
+// StoredEpoch tells how StoreEpoch went.
+func (m *Machine) StoredEpoch(now Time, e replica.Epoch, err error) {
+	m.pass(now)
+	m.storing = false
+	if err == nil {
+		m.stored = e
+	} else {
+		m.storeAt = m.now + retryStore
+	}
+	m.setFit(err)
+	m.step()
+}
+
+func (m *Machine) setFit(err error) {
+	switch {
+	case err != nil && !m.unfit:
+		m.unfit = true
+		m.say(slog.LevelError, "an epoch can't be stored: this node can't become active", slog.Any("error", err))
+	case err == nil && m.unfit:
+		m.unfit = false
+		m.say(slog.LevelInfo, "epochs can be stored again")
+	}
+}
+
+// MayAck reports whether the records applied may be acknowledged: an epoch
+// that came with them must be on disk first.
+func (m *Machine) MayAck() bool { return !less(m.stored, m.known) }
+
+// take takes an epoch, unless one is being taken. It reports whether that has
+// begun.
+func (m *Machine) take(why purpose) bool {
+	if m.taking != noPurpose || m.now < m.takeAt {
+		return false
+	}
+	m.taking = why
+	m.takeOp++
+	m.do(TakeEpoch{m.takeOp, m.tried})
+	return true
+}
+
+// TookEpoch tells how TakeEpoch went. The number counts as used either way.
+func (m *Machine) TookEpoch(now Time, op uint64, e replica.Epoch, start uint32, err error) {
+	m.pass(now)
+	if op != m.takeOp {
+		return
+	}
+	why := m.taking
+	m.taking = noPurpose
+	m.tried = max(m.tried, e.N)
+	if err != nil {
+		m.takeAt = m.now + retryStore
+	} else if less(m.stored, e) {
+		m.stored = e
+	}
+	m.setFit(err)
+	switch why {
+	case toPromote:
+		m.candidateStored(e, start, err)
+	case toPrepare:
+		m.preparedStored(e, start, err)
+	default:
+		if m.role != Active {
+			break
+		}
+		if err != nil {
+			if why == toGoOn {
+				m.handoffAfter = 0 // see successor
+			}
+			break
+		}
+		if why == toGoOn {
+			m.wantNext = false
+		}
+		m.epoch = e
+		m.learn(e)
+		m.do(UseEpoch{e, start, why == toGoOn})
+		m.say(slog.LevelInfo, "took an epoch", slog.Uint64("epoch", uint64(e.N)), slog.String("why", map[purpose]string{
+			toOvertake: "a higher one was known", toGoOn: "the tokens of the last run out", toRenew: "a node came without an epoch file",
+		}[why]))
+	}
+	m.step()
+}
+
+// WantEpoch tells that 7/8 of the tokens are used.
+func (m *Machine) WantEpoch(now Time) {
+	m.pass(now)
+	m.wantNext = true
+	m.step()
+}
+
+// overtakeKnown keeps the active's epoch the highest known one, and takes the
+// next one ahead of need.
+func (m *Machine) overtakeKnown() {
+	if m.guard {
+		return
+	}
+	switch {
+	case less(m.epoch, m.known):
+		m.take(toOvertake)
+	case m.wantNext:
+		m.take(toGoOn)
+	default:
+		for _, p := range m.peers {
+			if p.reached == live && p.st.Fresh && p.freshSolved != p.boot && m.taking == noPurpose {
+				if m.take(toRenew) {
+					for _, q := range m.peers {
+						if q.reached == live {
+							q.freshSolved = q.boot
+						}
+					}
+				}
+				return
+			}
+		}
+	}
+}

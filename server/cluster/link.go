@@ -1,0 +1,348 @@
+package cluster
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/stile-lock/stile/server/replica"
+)
+
+// peer is another node as this one sees it.
+type peer struct {
+	id   uint8
+	rank int // lower is higher priority; above all listed ones if this node does not list it
+
+	out, in  link
+	dialing  bool
+	dialed   Time // when the last dial began
+	nextDial Time
+
+	boot, before uint64 // the instance, and the one before it
+	known        bool   // st is of this instance
+	st           Status
+	mismatch     bool // its peers list does not go with ours
+	mismatchSaid bool
+
+	heard     Time // the last message, of any kind
+	echo      Time // the latest beat of ours that came back
+	theirBeat uint64
+	theirAsk  uint64
+	answerNow bool
+	beatAt    Time // when the next heartbeat is due
+
+	refused   bool // nobody was there when we last looked
+	refusedAt Time
+	alive     Time  // when it last turned us away
+	reached   reach // as of the last step
+
+	// What this node feeds it.
+	join     *Join // not served yet
+	feeding  uint64
+	acked    replica.Place
+	joinFrom Time // not before
+	joinWait time.Duration
+	fedSince Time
+
+	// What an active asks of it; see insync.go and handoff.go.
+	behind      Time // since when it has not had target
+	target      uint64
+	keptUp      Time
+	inWait      time.Duration
+	eligible    Time // since when it could take the role back
+	freshSolved uint64
+}
+
+// link is one connection.
+type link struct {
+	up  bool
+	gen uint64
+}
+
+// reach says what is known of a peer's being there.
+type reach uint8
+
+const (
+	undecided reach = iota
+	live            // a heartbeat of ours came back within the failure timeout
+	gone            // refused, or silent for longer than that
+)
+
+func (m *Machine) reach(p *peer) reach {
+	if p.out.up && p.in.up && p.known && p.echo > 0 && m.now-p.echo <= m.cfg.FailureTimeout {
+		return live
+	}
+	if p.refused && !p.in.up && !p.out.up {
+		return gone
+	}
+	if p.alive > 0 && m.now-p.alive <= m.cfg.FailureTimeout {
+		// It may serve clients; that it does not talk to us is an error of
+		// somebody's settings, and no reason to serve beside it.
+		return undecided
+	}
+	// Silence counts only while this node was running: from the waking on.
+	since, limit := max(p.echo, m.woke), m.cfg.FailureTimeout
+	if !p.known {
+		// Since the start nothing was heard of it.
+		limit = m.cfg.BootGrace
+		if p.out.up || p.in.up {
+			limit = 3 * m.cfg.FailureTimeout
+		}
+	}
+	if m.now-since > limit {
+		return gone
+	}
+	return undecided
+}
+
+// links keeps the links: what is down is dialed, what is silent is cut. A cut
+// matters: what a silent link delivers late, such as a Go, must not arrive.
+func (m *Machine) links() {
+	for _, p := range m.peers {
+		was := p.reached
+		p.reached = m.reach(p)
+		if p.reached == gone && (p.out.up || p.in.up) && was != gone {
+			m.cut(p)
+		}
+		if was == live && p.reached != live {
+			m.say(slog.LevelWarn, "lost a node", slog.Int("peer", int(p.id)),
+				slog.Bool("refused", p.refused), slog.Duration("silent", m.now-p.echo))
+			m.unlink(p)
+		} else if was != live && p.reached == live {
+			m.say(slog.LevelInfo, "linked to a node", slog.Int("peer", int(p.id)), slog.String("role", p.st.Role.String()))
+		}
+		if !p.out.up && !p.dialing && m.now >= p.nextDial {
+			p.dialing, p.dialed = true, m.now
+			m.do(Dial{p.id})
+		}
+	}
+}
+
+// unlink forgets what held only by the link.
+func (m *Machine) unlink(p *peer) {
+	if p.feeding != 0 {
+		p.feeding = 0
+		m.do(Unfeed{p.id})
+	}
+	p.join = nil
+	p.eligible = 0
+	if m.follow != nil && m.follow.peer == p.id {
+		m.follow = nil
+	}
+	if m.prepared != nil && m.prepared.from == p.id {
+		m.prepared = nil
+	}
+}
+
+func (m *Machine) cut(p *peer) {
+	m.do(Cut{p.id})
+	p.out.up, p.in.up, p.dialing = false, false, false
+	p.nextDial = m.now
+	m.unlink(p)
+}
+
+func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
+	p := m.byID[id]
+	if p == nil {
+		if id == m.cfg.Self {
+			return
+		}
+		// A node that is in its own list but not in ours ranks below ours.
+		p = m.addPeer(id, len(m.cfg.Order)+int(id))
+	}
+	if p.boot != hello.Boot {
+		m.newInstance(p, hello.Boot, out)
+	}
+	l := &p.in
+	if out {
+		l = &p.out
+		p.dialing = false
+		// The answer to our hello came after the dial began.
+		p.echo = max(p.echo, p.dialed)
+	} else if m.follow != nil && m.follow.peer == id {
+		m.unlink(p) // the stream came on the connection before
+	}
+	l.up, l.gen = true, gen
+	p.refused = false
+	p.heard = m.now
+	p.answerNow = true
+	p.nextDial = m.now
+	m.receiveStatus(p, hello)
+}
+
+// newInstance begins with a process of the peer that was not there before.
+// Whatever the last one said or was asked is void.
+func (m *Machine) newInstance(p *peer, boot uint64, out bool) {
+	if p.boot != 0 {
+		if boot == p.before {
+			// The older one lives, so there are two.
+			m.do(Send{p.id, &Exit{p.boot}})
+			m.say(slog.LevelError, "two nodes run with one id: the newer is told to end", slog.Int("peer", int(p.id)))
+		}
+		if out {
+			p.in.up = false
+		} else {
+			p.out.up = false
+			p.dialing = false
+		}
+		if p.in.up || p.out.up {
+			m.do(Cut{p.id})
+		}
+		m.unlink(p)
+	}
+	*p = peer{
+		id: p.id, rank: p.rank, out: p.out, in: p.in, dialing: p.dialing, dialed: p.dialed,
+		boot: boot, before: p.boot, reached: p.reached, mismatchSaid: p.mismatchSaid,
+		joinWait: p.joinWait, inWait: p.inWait, freshSolved: p.freshSolved,
+	}
+	m.passed &^= bit(p.id)
+	m.due[p.id] = 0
+	m.failedDonor &^= bit(p.id)
+}
+
+func (m *Machine) linkDown(id uint8, out bool, gen uint64, refused bool) {
+	p := m.byID[id]
+	if p == nil {
+		return
+	}
+	l := &p.in
+	if out {
+		l = &p.out
+	}
+	if !l.up || l.gen != gen {
+		return
+	}
+	l.up = false
+	if out {
+		p.nextDial = m.now // whether it is there shows at once
+		if refused {
+			p.refused, p.refusedAt = true, m.now
+		}
+	}
+	m.unlink(p)
+}
+
+func (m *Machine) dialFailed(id uint8, refused, alive bool) {
+	p := m.byID[id]
+	if p == nil || !p.dialing {
+		return
+	}
+	p.dialing = false
+	p.nextDial = m.now + m.cfg.Heartbeat/2
+	if refused {
+		p.refused, p.refusedAt = true, m.now
+	} else if alive {
+		p.refused, p.alive = false, m.now
+	}
+}
+
+func (m *Machine) receiveStatus(p *peer, s *Status) {
+	if s.Boot != p.boot || p.known && s.Beat <= p.theirBeat {
+		return // of an instance before, or overtaken
+	}
+	first := !p.known
+	if p.known && p.st.Role != s.Role {
+		m.passed &^= bit(p.id)
+		m.due[p.id] = 0
+	}
+	p.known, p.st, p.theirBeat = true, *s, s.Beat
+	if s.Echo <= m.beat && Time(s.Echo) > m.booted {
+		p.echo = max(p.echo, min(Time(s.Echo), m.now))
+	}
+	if s.Ask > p.theirAsk {
+		p.theirAsk, p.answerNow = s.Ask, true
+	}
+	if s.Role == Active {
+		m.lastActive = m.now
+	}
+	m.learn(s.Known)
+	m.learn(s.Epoch)
+	if first {
+		m.checkList(p)
+	}
+}
+
+// checkList compares the peers lists (section 10).
+func (m *Machine) checkList(p *peer) {
+	if m.cfg.Compatible == nil || p.st.Peers == m.cfg.Peers {
+		p.mismatch = false
+		return
+	}
+	err := m.cfg.Compatible(p.st.Peers)
+	p.mismatch = err != nil
+	switch {
+	case err != nil && m.role == Joining:
+		m.do(Fail{"the peers list of this node does not go with the one of a node that runs: " + err.Error()})
+	case err != nil:
+		m.say(slog.LevelError, "a peer has a list that does not go with ours: no data is exchanged", slog.Int("peer", int(p.id)),
+			slog.String("ours", m.cfg.Peers), slog.String("theirs", p.st.Peers), slog.String("difference", err.Error()))
+	default:
+		m.say(slog.LevelWarn, "a peer has another peers list, which goes with ours", slog.Int("peer", int(p.id)),
+			slog.String("ours", m.cfg.Peers), slog.String("theirs", p.st.Peers))
+	}
+}
+
+// tell sends statuses: to all at once when something in them has changed, to
+// a peer that asked, and as heartbeats.
+func (m *Machine) tell() {
+	s := m.status()
+	changed := s.Role != m.told.Role || s.Place.Reign != m.told.Place.Reign || s.Base != m.told.Base ||
+		s.Epoch != m.told.Epoch || s.Known != m.told.Known || s.Stopping != m.told.Stopping ||
+		s.Unfit != m.told.Unfit || s.Paused != m.told.Paused || s.Meeting != m.told.Meeting ||
+		s.Reach != m.told.Reach || s.Ask != m.told.Ask || !slices.Equal(s.Sees, m.told.Sees)
+	m.told = s
+	for _, p := range m.peers {
+		if !p.out.up || !changed && !p.answerNow && m.now < p.beatAt {
+			continue
+		}
+		p.answerNow = false
+		p.beatAt = m.now + m.cfg.Heartbeat
+		own := s
+		own.Beat, own.Echo, own.Answer = m.nextBeat(), p.theirBeat, p.theirAsk
+		if !p.in.up {
+			own.Echo = 0 // of a link that does not stand any more
+		}
+		m.do(Send{p.id, &own})
+	}
+}
+
+// Hello is the status for a new link.
+func (m *Machine) Hello() *Status {
+	s := m.status()
+	s.Beat = m.nextBeat()
+	return &s
+}
+
+// nextBeat is the time, but never the same twice.
+func (m *Machine) nextBeat() uint64 {
+	m.beat = max(uint64(m.now), m.beat+1)
+	return m.beat
+}
+
+func (m *Machine) status() Status {
+	s := Status{
+		Boot: m.cfg.Boot, Role: m.role, Place: m.place(), Known: m.known,
+		Stopping: m.stopping, Unfit: m.unfit, Fresh: m.fresh, Paused: m.guard,
+		Ask: m.question, FailureTimeout: uint64(m.cfg.FailureTimeout),
+		Advertise: m.cfg.Advertise, Peers: m.cfg.Peers,
+	}
+	if m.role == Active {
+		s.Base, s.Epoch = m.base, m.epoch
+		if s.Place.Reign != m.reign {
+			s.Place = replica.Place{Reign: m.reign} // the table is about to be told
+		}
+		if m.meeting != nil {
+			s.Meeting = m.meeting.with + 1
+		}
+	}
+	for _, p := range m.peers {
+		if p.reached != live {
+			continue
+		}
+		s.Reach |= bit(p.id)
+		if p.st.Role == Active && m.now-p.heard <= m.cfg.Heartbeat*3/2 {
+			s.Sees = append(s.Sees, Sighted{p.id, p.st.Place.Reign})
+		}
+	}
+	return s
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import "time"
+
+// View is what an operator sees of the roles.
+type View struct {
+	ID    uint8  `json:"id"`
+	Role  string `json:"role"`
+	Why   string `json:"why"`  // it has the role
+	Mode  string `json:"mode"` // how clients are answered
+	Place string `json:"place"`
+	Epoch string `json:"epoch"` // known, the highest
+	// Active is the id of the active, -1 if none is known.
+	Active    int        `json:"active"`
+	Unfit     bool       `json:"unfit"`
+	Stopping  bool       `json:"stopping"`
+	InSync    []uint8    `json:"in_sync,omitempty"` // sync mode
+	Handoff   string     `json:"handoff,omitempty"`
+	PeerViews []PeerView `json:"peers"`
+}
+
+// PeerView is another node as this one sees it.
+type PeerView struct {
+	ID       uint8   `json:"id"`
+	Role     string  `json:"role"`
+	Reached  bool    `json:"reached"`
+	Mismatch bool    `json:"mismatch,omitempty"` // its peers list does not go with ours
+	Fed      bool    `json:"fed"`                // by this node
+	Lag      uint64  `json:"lag"`                // records of the stream it has not applied
+	Silent   float64 `json:"silent_s"`           // since a heartbeat came back
+}
+
+// View is the present state.
+func (m *Machine) View() View {
+	at := m.place()
+	v := View{
+		ID: m.cfg.Self, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(),
+		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping,
+	}
+	if m.role == Active {
+		v.Active = int(m.cfg.Self)
+	}
+	if m.handoff != nil {
+		v.Handoff = m.handoff.why
+	}
+	for _, p := range m.peers {
+		pv := PeerView{ID: p.id, Role: "unknown", Reached: p.reached == live, Mismatch: p.mismatch, Fed: p.feeding != 0}
+		if p.reached == live {
+			pv.Role = p.st.Role.String()
+		}
+		if p.echo > 0 {
+			pv.Silent = time.Duration(m.now - p.echo).Round(time.Millisecond).Seconds()
+		}
+		if pv.Fed && p.acked.Reign == at.Reign {
+			pv.Lag = at.Pos - min(at.Pos, p.acked.Pos)
+		} else if pv.Fed {
+			pv.Lag = at.Pos
+		}
+		if m.role == Active && m.insync.members&bit(p.id) != 0 {
+			v.InSync = append(v.InSync, p.id)
+		}
+		v.PeerViews = append(v.PeerViews, pv)
+	}
+	return v
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/stile-lock/stile/server/config"
+	"github.com/stile-lock/stile/server/fencing"
+	"github.com/stile-lock/stile/server/host"
+	"github.com/stile-lock/stile/server/member"
+	"github.com/stile-lock/stile/server/node"
+)
+
+// running is a node, alone or of a cluster.
+type running struct {
+	node     *node.Node
+	epoch    func() uint32
+	cluster  func() member.Status // nil: it is alone
+	failed   <-chan error         // nil: it can't
+	shutdown func(context.Context) error
+	close    func()
+}
+
+func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.Logger) (*running, error) {
+	idle := cfg.IdleTimeout
+	if idle == 0 {
+		idle = -1
+	}
+	nc := node.Config{
+		Advertise:        cfg.Advertise,
+		DefaultLease:     cfg.DefaultLease,
+		MaxLease:         cfg.MaxLease,
+		ReattachGrace:    cfg.ReattachGrace,
+		MaxConnections:   cfg.MaxConnections,
+		MaxWaiters:       cfg.MaxWaiters,
+		MaxWaitersPerKey: cfg.MaxWaitersPerKey,
+		MaxUnanswered:    cfg.MaxUnanswered,
+		IdleTimeout:      idle,
+		Secret:           cfg.Secret,
+		Log:              log,
+	}
+	if cfg.Self < 0 {
+		return alone(nc, store, log)
+	}
+	nc.Advertise = cfg.PeerList[cfg.Self].Addr
+	h := host.New(host.Config{
+		Node: nc, Peers: cfg.PeerList, Self: cfg.Self,
+		Secret: cfg.ClusterSecret, DialFrom: loopbackOf(l),
+		Heartbeat: cfg.Heartbeat, FailureTimeout: cfg.FailureTimeout, BootGrace: cfg.BootGrace,
+		StopTimeout: cfg.StopTimeout, Takeback: cfg.Takeback,
+		Sync: cfg.Replication == "sync", SyncTimeout: cfg.SyncTimeout, MinInSync: cfg.MinInSync,
+		Store: store, Wall: time.Now, Log: log,
+	})
+	return &running{
+		node: h.Node(), epoch: h.Epoch, cluster: h.Status, failed: h.Failed(), shutdown: h.Shutdown, close: h.Close,
+	}, nil
+}
+
+// alone starts a node without peers: it is active at once, with the id 0.
+func alone(nc node.Config, store *fencing.Store, log *slog.Logger) (*running, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	tokens, err := fencing.TakeEpoch(ctx, store, 0, time.Now, log)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	go tokens.Run(ctx)
+	nc.Tokens = tokens.Next
+	n := node.New(nc)
+	return &running{node: n, epoch: tokens.Epoch, shutdown: n.Shutdown, close: cancel}, nil
+}
+
+// loopbackOf is the loopback address that the node listens on, to dial its
+// peers from; not valid if it listens elsewhere.
+func loopbackOf(l net.Listener) netip.Addr {
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

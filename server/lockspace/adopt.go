@@ -1,0 +1,126 @@
+package lockspace
+
+import "github.com/stile-lock/stile/protocol/invariants"
+
+// Adopt merges a row of the offer of another node into a table that serves,
+// after both have served at the same time. The caller knows whether this
+// table has known the token of an offered grant: then its own record of it
+// stands. It reports whether both had granted the key.
+//
+// What is adopted is recorded, for the standbys of this node, and causes
+// effects like any other call.
+func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
+	s.begin(now)
+	s.mustServe()
+	if invariants.Enabled {
+		defer s.check()
+	}
+	switch c.Kind {
+	case GrantMade:
+		if c.Token == 0 {
+			return false
+		}
+		e := s.enter(c.Key)
+		conflict = s.adoptGrant(e, c, known)
+		s.leave(e)
+	case GrantEnded:
+		e := s.find(c.Key)
+		if e == nil {
+			return false
+		}
+		if e.token != 0 && e.token == c.Token && e.inherited && !e.renewed {
+			s.endGrant(e)
+			s.grantNext(e)
+		}
+		s.leave(e)
+	case WaiterQueued:
+		if c.Nonce.none() {
+			return false
+		}
+		e := s.enter(c.Key)
+		s.adoptWaiter(e, c)
+		s.leave(e)
+	case SpentKnown:
+		if s.learnSpent(c.Pair, c.Age) && s.cfg.Record {
+			s.changes = append(s.changes, Change{Kind: SpentKnown, Pair: c.Pair, Age: c.Age})
+		}
+	case TokenSeen:
+		if c.Token > s.highest {
+			s.highest = c.Token
+			if s.cfg.Record {
+				s.changes = append(s.changes, Change{Kind: TokenSeen, Token: c.Token})
+			}
+		}
+	}
+	return conflict
+}
+
+func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
+	if e.token == c.Token {
+		if deadline := s.now + Time(c.Lease); deadline > e.deadline {
+			s.extend(e, deadline)
+		}
+		return false
+	}
+	if known {
+		return false
+	}
+	nonce := c.Nonce
+	var fp fingerprint
+	if !nonce.none() {
+		fp = fingerprintOf(c.Key, &nonce)
+	}
+	if e.token != 0 {
+		conflict = true
+		if e.token > c.Token {
+			return true
+		}
+		again := !nonce.none() && e.nonce == nonce
+		s.endGrant(e)
+		if again {
+			// One logical acquire, granted on both sides: it goes on.
+			s.unspend(fp)
+		}
+	}
+	var r *request
+	if cl, known := s.claims[fp]; !nonce.none() && known {
+		if r = cl.r; r == nil {
+			// The client has done with it here. The lease may be in use all the
+			// same, so it runs, but the nonce stays spent.
+			nonce, fp = Nonce{}, fingerprint{}
+		}
+	}
+	session := Session(0)
+	if r != nil {
+		// The client has asked on both sides: this is its answer.
+		if r.state == detached {
+			s.leaveDetached(r)
+			s.freeRequest(r)
+			r = nil
+		} else {
+			session = r.session
+			s.leaveLine(r)
+		}
+	}
+	s.putGrant(e, c.Token, session, c.Lease, &nonce, fp)
+	e.shared = true // who else was told is not known
+	if r != nil {
+		r.token = e.token
+		s.finish(r, Granted, 0)
+	}
+	return conflict
+}
+
+func (s *Space) adoptWaiter(e *entry, c *Change) {
+	fp := fingerprintOf(c.Key, &c.Nonce)
+	until := s.limit(c.Wait)
+	if _, known := s.claims[fp]; known || until <= s.now {
+		return
+	}
+	s.arrivals++
+	r := s.newRequest()
+	r.e, r.nonce, r.fp = e, c.Nonce, fp
+	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked}
+	s.detachFor(r, s.foreignGrace())
+	s.recordWaiter(r)
+}

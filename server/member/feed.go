@@ -1,0 +1,109 @@
+package member
+
+import (
+	"errors"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stile-lock/stile/server/cluster"
+	"github.com/stile-lock/stile/server/replica"
+)
+
+// feeds is what goes to each peer as data: parts of an offer first, then the
+// stream. The writers of the links pull it.
+type feeds struct {
+	fed  atomic.Uint32 // ids of the peers that are fed, as bits
+	each [16]struct {
+		mu     sync.Mutex
+		sender *replica.Sender
+		stream uint64
+		offers [][]byte
+	}
+}
+
+// Next appends the next frame for the peer to buf, at most `most` bytes of
+// data, if there is one. overrun names the stream that the peer is too slow
+// for, 0 if there is none: the owner then calls Overrun.
+func (m *Member) Next(peer uint8, most int, buf []byte) (frame []byte, ok bool, overrun uint64) {
+	f := &m.feeds.each[peer]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.offers) > 0 {
+		frame = append(buf, f.offers[0]...)
+		f.offers = f.offers[1:]
+		return frame, true, 0
+	}
+	if f.sender == nil {
+		return buf, false, 0
+	}
+	frame, ok, err := f.sender.Next(most, buf)
+	if errors.Is(err, replica.ErrOverrun) {
+		f.sender = nil
+		return buf, false, f.stream
+	}
+	return frame, ok, 0
+}
+
+// KickAll says that the stream has grown.
+func (m *Member) KickAll() {
+	for fed := m.feeds.fed.Load(); fed != 0; fed &= fed - 1 {
+		m.world.Kick(uint8(bits.TrailingZeros32(fed)))
+	}
+}
+
+// feed begins a stream.
+func (m *Member) feed(a cluster.Feed) {
+	src := replica.NewSource(m.table.Shards(), m.table.With, m.log, m.table.Now, false)
+	f := &m.feeds.each[a.Peer]
+	f.mu.Lock()
+	f.sender, f.stream = replica.NewSender(m.log, a.Stream, a.Place, src), a.Stream
+	f.mu.Unlock()
+	m.feeds.fed.Or(1 << a.Peer)
+	m.world.Kick(a.Peer)
+}
+
+// stop ends the stream to a peer.
+func (f *feeds) stop(peer uint8) {
+	e := &f.each[peer]
+	e.mu.Lock()
+	e.sender, e.stream = nil, 0
+	if len(e.offers) == 0 {
+		f.fed.And(^uint32(1 << peer))
+	}
+	e.mu.Unlock()
+}
+
+// clear forgets all that a peer was to get.
+func (f *feeds) clear(peer uint8) {
+	e := &f.each[peer]
+	e.mu.Lock()
+	e.sender, e.stream, e.offers = nil, 0, nil
+	f.fed.And(^uint32(1 << peer))
+	e.mu.Unlock()
+}
+
+// offerPart is how many bytes of rows travel in one message.
+const offerPart = 60 << 10
+
+// sendOffer takes the whole table down, since it is about to be a copy of
+// another.
+func (m *Member) sendOffer(a cluster.SendOffer) {
+	src := replica.NewSource(m.table.Shards(), m.table.With, nil, m.table.Now, true)
+	var parts [][]byte
+	for seq, more := uint32(0), true; more; seq++ {
+		var rows []byte
+		for more && len(rows) < offerPart/2 {
+			rows, _, more = src.Rows(offerPart/2, rows)
+		}
+		parts = append(parts, cluster.Append(nil, &cluster.Offer{
+			From: m.cfg.Roles.Self, To: a.To, Epoch: a.Epoch, Seq: seq, Last: !more, Rows: rows,
+		}))
+	}
+	f := &m.feeds.each[a.Via]
+	f.mu.Lock()
+	f.offers = parts
+	f.mu.Unlock()
+	m.feeds.fed.Or(1 << a.Via)
+	m.world.Kick(a.Via)
+}
