@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,7 +26,7 @@ const limit = 50 * time.Second
 func main() {
 	stiled := flag.String("stiled", "bin/stiled", "the node to start")
 	// The demo starts itself with this as the holder that will be killed.
-	hold := flag.String("hold", "", "address: take the key `report` there and hold it")
+	hold := flag.String("hold", "", "addresses: take the key `report` there and hold it")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -46,33 +45,41 @@ func main() {
 }
 
 func demo(ctx context.Context, stiled string) error {
-	say("1. A node", "One stiled on this machine, with a state directory of its own.")
-	node, err := startNode(ctx, stiled)
+	say("1. A cluster", "Three nodes on this machine, each with a state directory of its own. Their list",
+		"of peers says who is active: the first of those that live.")
+	nodes, err := startCluster(ctx, stiled, 3)
 	if err != nil {
 		return err
 	}
-	defer node.kill()
-	step("the node serves on %s", node.addr)
+	defer nodes.kill()
+	if err := nodes.waitActive(ctx, 0); err != nil {
+		return err
+	}
+	addrs := nodes.addrs()
 
-	c, err := client.Dial(ctx, node.addr)
+	c, err := client.Dial(ctx, addrs)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 
-	if err := turns(ctx, node.addr); err != nil {
+	if err := turns(ctx, addrs); err != nil {
 		return err
 	}
-	if err := death(ctx, c, node.addr); err != nil {
+	if err := death(ctx, c, addrs); err != nil {
 		return err
 	}
 	if err := staleWrite(ctx, c); err != nil {
 		return err
 	}
+	if err := failover(ctx, nodes); err != nil {
+		return err
+	}
 
-	say("5. The end", "SIGTERM: the node answers who still waits, and exits with status 0.")
+	say("6. The end", "SIGTERM: each node hands over if it is active and somebody is left, answers who",
+		"still waits, and exits with status 0.")
 	c.Close()
-	if err := node.stop(); err != nil {
+	if err := nodes.stop(); err != nil {
 		return err
 	}
 	step("done")
@@ -80,7 +87,7 @@ func demo(ctx context.Context, stiled string) error {
 }
 
 // turns lets three clients take turns on one key.
-func turns(ctx context.Context, addr string) error {
+func turns(ctx context.Context, addrs string) error {
 	say("2. Turns", "Three clients want the key \"printer\", twice each. One holds it at a time,",
 		"in the order of arrival, and each grant has a greater token than the last.")
 	var (
@@ -91,7 +98,7 @@ func turns(ctx context.Context, addr string) error {
 		failed  = make(chan error, 3)
 	)
 	for _, name := range []string{"ann", "bob", "cho"} {
-		c, err := client.Dial(ctx, addr, client.Name(name))
+		c, err := client.Dial(ctx, addrs, client.Name(name))
 		if err != nil {
 			return err
 		}
@@ -131,14 +138,14 @@ func turns(ctx context.Context, addr string) error {
 }
 
 // death kills a holder and waits for the lease to give the key back.
-func death(ctx context.Context, c *client.Client, addr string) error {
+func death(ctx context.Context, c *client.Client, addrs string) error {
 	say("3. A holder dies", "Another process takes the key \"report\" with a lease of 3 s, and is killed (kill -9).",
 		"Nobody can tell the node. When the lease ends the key goes to the next in line.")
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	holder := exec.CommandContext(ctx, self, "-hold", addr)
+	holder := exec.CommandContext(ctx, self, "-hold", addrs)
 	holder.Stderr = os.Stderr
 	out, err := holder.StdoutPipe()
 	if err != nil {
@@ -164,8 +171,8 @@ func death(ctx context.Context, c *client.Client, addr string) error {
 }
 
 // holdUntilKilled is the process that dies.
-func holdUntilKilled(ctx context.Context, addr string) error {
-	c, err := client.Dial(ctx, addr)
+func holdUntilKilled(ctx context.Context, addrs string) error {
+	c, err := client.Dial(ctx, addrs)
 	if err != nil {
 		return err
 	}
@@ -217,68 +224,6 @@ func (s *guardedStore) write(lock *client.Lock, value string) error {
 		s.value = value
 		return nil
 	})
-}
-
-// node is the stiled that the demo started.
-type node struct {
-	cmd  *exec.Cmd
-	addr string
-	dir  string
-}
-
-func startNode(ctx context.Context, stiled string) (*node, error) {
-	dir, err := os.MkdirTemp("", "stile-demo-")
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, stiled,
-		"--listen", "127.0.0.1:0", "--admin=", "--state-dir", dir, "--log-format", "json")
-	logs, err := cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w: run `make build` first", err)
-	}
-	n := &node{cmd: cmd, dir: dir}
-	in := bufio.NewScanner(logs)
-	for n.addr == "" && in.Scan() {
-		var line struct{ Level, Msg, Listen, Error string }
-		json.Unmarshal(in.Bytes(), &line)
-		if line.Level == "ERROR" {
-			n.kill()
-			return nil, fmt.Errorf("the node did not start: %s", line.Error)
-		}
-		n.addr = line.Listen
-	}
-	if n.addr == "" {
-		n.kill()
-		return nil, errors.New("the node ended before it served")
-	}
-	go func() { // the log goes on
-		for in.Scan() {
-		}
-	}()
-	return n, nil
-}
-
-func (n *node) stop() error {
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if err := n.cmd.Wait(); err != nil {
-		return fmt.Errorf("the node stopped badly: %w", err)
-	}
-	return nil
-}
-
-// kill ends the node if it still runs, and removes what it left.
-func (n *node) kill() {
-	if n.cmd.ProcessState == nil {
-		n.cmd.Process.Kill()
-		n.cmd.Wait()
-	}
-	os.RemoveAll(n.dir)
 }
 
 var started = time.Now()
