@@ -3,10 +3,12 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/node"
 )
@@ -31,8 +33,22 @@ type status struct {
 	Cluster  *member.Status `json:"cluster,omitempty"`
 }
 
-// Handler serves /healthz (the process answers), /readyz (it serves clients;
-// 503 while it stops) and /status (JSON).
+// readiness says whether clients get an answer: from the active, or where it
+// is.
+func readiness(s member.Status) (said string, ready bool) {
+	switch {
+	case s.Mode == cluster.Serve.String() && s.Sync && len(s.InSync) == 0:
+		return "ok: active, and no standby is in sync: what is answered now is lost if this node dies", true
+	case s.Mode == cluster.Serve.String():
+		return "ok: active", true
+	case s.Mode == cluster.Redirect.String():
+		return fmt.Sprintf("ok: standby, node %d is active", s.Active), true
+	}
+	return "not ready: " + s.Role + ", clients are answered by: " + s.Mode, false
+}
+
+// Handler serves /healthz (the process answers), /readyz (clients get an
+// answer; 503 while it stops, or knows of no active) and /status (JSON).
 func Handler(n *node.Node, info Info) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -41,6 +57,15 @@ func Handler(n *node.Node, info Info) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if n.Status().Stopping {
 			http.Error(w, "stopping", http.StatusServiceUnavailable)
+			return
+		}
+		if info.Cluster != nil {
+			said, ready := readiness(info.Cluster())
+			if !ready {
+				http.Error(w, said, http.StatusServiceUnavailable)
+				return
+			}
+			w.Write([]byte(said + "\n"))
 			return
 		}
 		w.Write([]byte("ok\n"))

@@ -17,7 +17,6 @@ const (
 	typePrepare
 	typePrepared
 	typeGo
-	typeExit
 	typeOffer
 )
 
@@ -48,7 +47,7 @@ func Append(buf []byte, m Message) []byte {
 			w.byte(s.ID)
 			w.epoch(s.Reign)
 		}
-		for _, v := range []uint64{m.Beat, m.Echo, m.Ask, m.Answer, m.FailureTimeout} {
+		for _, v := range []uint64{m.Beat, m.Echo, m.Ask, m.Answer, m.Feeds, m.FailureTimeout} {
 			w.uint(v)
 		}
 		w.bytes([]byte(m.Advertise))
@@ -73,9 +72,6 @@ func Append(buf []byte, m Message) []byte {
 		w.byte(typeGo)
 		w.uint(m.ID)
 		w.place(m.Place)
-	case *Exit:
-		w.byte(typeExit)
-		w.uint(m.Boot)
 	case *Offer:
 		w.byte(typeOffer)
 		w.byte(m.From)
@@ -112,7 +108,7 @@ func Decode(b []byte) (Message, error) {
 			}
 			s.Sees = append(s.Sees, Sighted{r.id(), r.epoch()})
 		}
-		for _, v := range []*uint64{&s.Beat, &s.Echo, &s.Ask, &s.Answer, &s.FailureTimeout} {
+		for _, v := range []*uint64{&s.Beat, &s.Echo, &s.Ask, &s.Answer, &s.Feeds, &s.FailureTimeout} {
 			*v = r.uint()
 		}
 		s.Advertise, s.Peers = string(r.bytes(maxText)), string(r.bytes(maxText))
@@ -127,8 +123,6 @@ func Decode(b []byte) (Message, error) {
 		m = &Prepared{r.uint(), r.epoch()}
 	case typeGo:
 		m = &Go{r.uint(), r.place()}
-	case typeExit:
-		m = &Exit{r.uint()}
 	case typeOffer:
 		o := &Offer{From: r.id(), To: r.id(), Epoch: r.epoch()}
 		seq := r.uint()

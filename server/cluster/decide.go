@@ -82,6 +82,14 @@ func (m *Machine) liveActive() *peer {
 // followActive asks the active for its stream, unless it comes already.
 func (m *Machine) followActive(p *peer) {
 	if f := m.follow; f != nil && f.peer == p.id && !f.pull && f.reign == p.st.Place.Reign && f.gen == p.in.gen {
+		if p.st.Feeds == f.stream {
+			f.since = m.now
+		}
+		if m.now-f.since <= m.cfg.FailureTimeout {
+			return
+		}
+		// It has lost the request, or waits before it starts anew.
+		m.pull(p, false)
 		return
 	}
 	m.pull(p, false)

@@ -21,7 +21,7 @@ func (m *Machine) pass(now Time) {
 	m.prepared = nil
 	m.withdraw("this node was paused")
 	for _, p := range m.peers {
-		p.nextDial = m.now
+		p.nextDial, p.mute = m.now, false
 	}
 	if m.role == Active {
 		m.guard = true

@@ -22,7 +22,6 @@ type peer struct {
 	known        bool   // st is of this instance
 	st           Status
 	mismatch     bool // its peers list does not go with ours
-	mismatchSaid bool
 
 	heard     Time // the last message, of any kind
 	echo      Time // the latest beat of ours that came back
@@ -34,7 +33,9 @@ type peer struct {
 	refused   bool // nobody was there when we last looked
 	refusedAt Time
 	alive     Time  // when it last turned us away
+	mute      bool  // it was given up though a link was up: only a live link counts
 	reached   reach // as of the last step
+	linked    bool  // as the log says
 
 	// What this node feeds it.
 	join     *Join // not served yet
@@ -80,6 +81,9 @@ func (m *Machine) reach(p *peer) reach {
 		// somebody's settings, and no reason to serve beside it.
 		return undecided
 	}
+	if p.mute {
+		return gone
+	}
 	// Silence counts only while this node was running: from the waking on.
 	since, limit := max(p.echo, m.woke), m.cfg.FailureTimeout
 	if !p.known {
@@ -101,15 +105,26 @@ func (m *Machine) links() {
 	for _, p := range m.peers {
 		was := p.reached
 		p.reached = m.reach(p)
-		if p.reached == gone && (p.out.up || p.in.up) && was != gone {
-			m.cut(p)
-		}
-		if was == live && p.reached != live {
-			m.say(slog.LevelWarn, "lost a node", slog.Int("peer", int(p.id)),
-				slog.Bool("refused", p.refused), slog.Duration("silent", m.now-p.echo))
+		switch {
+		case p.reached == live:
+			p.mute = false
+			if !p.linked {
+				m.say(slog.LevelInfo, "linked to a node", slog.Int("peer", int(p.id)), slog.String("role", p.st.Role.String()))
+			}
+			p.linked = true
+		case p.reached == gone && was != gone:
+			if p.out.up || p.in.up {
+				// Else a peer that reaches us, but not we it, would be
+				// undecided again with each link, and nobody would promote.
+				p.mute = true
+				m.cut(p)
+			}
+			if p.linked {
+				m.say(slog.LevelWarn, "lost a node", slog.Int("peer", int(p.id)),
+					slog.Bool("refused", p.refused), slog.Duration("silent", (m.now-p.echo).Round(time.Millisecond)))
+			}
+			p.linked = false
 			m.unlink(p)
-		} else if was != live && p.reached == live {
-			m.say(slog.LevelInfo, "linked to a node", slog.Int("peer", int(p.id)), slog.String("role", p.st.Role.String()))
 		}
 		if !p.out.up && !p.dialing && m.now >= p.nextDial {
 			p.dialing, p.dialed = true, m.now
@@ -176,8 +191,8 @@ func (m *Machine) newInstance(p *peer, boot uint64, out bool) {
 	if p.boot != 0 {
 		if boot == p.before {
 			// The older one lives, so there are two.
-			m.do(Send{p.id, &Exit{p.boot}})
-			m.say(slog.LevelError, "two nodes run with one id: the newer is told to end", slog.Int("peer", int(p.id)))
+			m.do(Ban{p.boot})
+			m.say(slog.LevelError, "two nodes run with one id: the newer is turned away", slog.Int("peer", int(p.id)))
 		}
 		if out {
 			p.in.up = false
@@ -192,7 +207,7 @@ func (m *Machine) newInstance(p *peer, boot uint64, out bool) {
 	}
 	*p = peer{
 		id: p.id, rank: p.rank, out: p.out, in: p.in, dialing: p.dialing, dialed: p.dialed,
-		boot: boot, before: p.boot, reached: p.reached, mismatchSaid: p.mismatchSaid,
+		boot: boot, before: p.boot, reached: p.reached, linked: p.linked,
 		joinWait: p.joinWait, inWait: p.inWait, freshSolved: p.freshSolved,
 	}
 	m.passed &^= bit(p.id)
@@ -298,7 +313,7 @@ func (m *Machine) tell() {
 		p.answerNow = false
 		p.beatAt = m.now + m.cfg.Heartbeat
 		own := s
-		own.Beat, own.Echo, own.Answer = m.nextBeat(), p.theirBeat, p.theirAsk
+		own.Beat, own.Echo, own.Answer, own.Feeds = m.nextBeat(), p.theirBeat, p.theirAsk, p.feeding
 		if !p.in.up {
 			own.Echo = 0 // of a link that does not stand any more
 		}

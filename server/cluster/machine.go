@@ -126,6 +126,8 @@ type (
 	Dial struct{ Peer uint8 }
 	// Cut resets all connections with the peer. No LinkDown follows.
 	Cut struct{ Peer uint8 }
+	// Ban turns away a process: an older one with its id lives.
+	Ban struct{ Boot uint64 }
 	// Send sends a message, if the link is up.
 	Send struct {
 		Peer uint8
@@ -200,6 +202,7 @@ type (
 
 func (Dial) action()       {}
 func (Cut) action()        {}
+func (Ban) action()        {}
 func (Send) action()       {}
 func (StoreEpoch) action() {}
 func (TakeEpoch) action()  {}
@@ -318,10 +321,6 @@ func (m *Machine) Receive(now Time, id uint8, msg Message) {
 		m.receivePrepared(p, msg)
 	case *Go:
 		m.receiveGo(p, msg)
-	case *Exit:
-		if msg.Boot == m.cfg.Boot {
-			m.do(Fail{"another node with the id of this one is running: give each node its own entry in --peers"})
-		}
 	case *Offer:
 		m.receiveOffer(p, msg)
 	}

@@ -61,6 +61,9 @@ type Status struct {
 	// Answer = n was true after n was asked.
 	Ask, Answer uint64
 
+	// Feeds is the stream that the sender feeds the receiver, 0 for none.
+	Feeds uint64
+
 	FailureTimeout uint64 // ns
 	// Advertise and Peers are how the sender was configured.
 	Advertise, Peers string
@@ -104,9 +107,6 @@ type Go struct {
 	Place replica.Place // where the receiver must be
 }
 
-// Exit tells an instance that an older one of the same id lives.
-type Exit struct{ Boot uint64 }
-
 // Offer is a part of the table of an active that steps down, for the other
 // active. It may travel by way of a node that both reach.
 type Offer struct {
@@ -123,5 +123,4 @@ func (*Ack) message()      {}
 func (*Prepare) message()  {}
 func (*Prepared) message() {}
 func (*Go) message()       {}
-func (*Exit) message()     {}
 func (*Offer) message()    {}

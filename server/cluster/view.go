@@ -14,7 +14,8 @@ type View struct {
 	Active    int        `json:"active"`
 	Unfit     bool       `json:"unfit"`
 	Stopping  bool       `json:"stopping"`
-	InSync    []uint8    `json:"in_sync,omitempty"` // sync mode
+	Sync      bool       `json:"sync"`              // answers wait for the standbys in sync
+	InSync    []uint8    `json:"in_sync,omitempty"` // of an active
 	Handoff   string     `json:"handoff,omitempty"`
 	PeerViews []PeerView `json:"peers"`
 }
@@ -35,7 +36,7 @@ func (m *Machine) View() View {
 	at := m.place()
 	v := View{
 		ID: m.cfg.Self, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(),
-		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping,
+		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync,
 	}
 	if m.role == Active {
 		v.Active = int(m.cfg.Self)

@@ -199,6 +199,9 @@ func (h *Host) linkEvent(e peer.Event) {
 		h.debug(e)
 		var rejected *peer.RejectedError
 		alive := errors.As(e.Err, &rejected)
+		if alive && rejected.Verdict == peer.Twice {
+			(*world)(h).Fail("another process runs with the id of this node: give each node an entry of its own in --peers")
+		}
 		h.post(func(now time.Duration) { h.member.DialFailed(now, id, refused, alive) })
 	case peer.Frame:
 		payload := append([]byte(nil), e.Payload...)

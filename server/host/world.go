@@ -15,6 +15,7 @@ type world Host
 
 func (w *world) Dial(peer uint8)                 { w.mesh.Dial(peer) }
 func (w *world) Cut(peer uint8)                  { w.mesh.Cut(peer) }
+func (w *world) Ban(boot uint64)                 { w.mesh.Ban(boot) }
 func (w *world) Send(peer uint8, payload []byte) { w.mesh.Send(peer, payload) }
 func (w *world) Kick(peer uint8)                 { w.mesh.Kick(peer) }
 

@@ -41,6 +41,8 @@ func (m *Member) do(a cluster.Action) {
 	case cluster.Cut:
 		m.feeds.clear(a.Peer)
 		m.world.Cut(a.Peer)
+	case cluster.Ban:
+		m.world.Ban(a.Boot)
 	case cluster.Send:
 		m.world.Send(a.Peer, cluster.Append(nil, a.Msg))
 	case cluster.StoreEpoch:

@@ -12,9 +12,10 @@ import (
 // World is what a member reaches the outside by. No call blocks, and none
 // calls back.
 type World interface {
-	// Dial, Cut and Send are about links; see package cluster.
+	// Dial, Cut, Ban and Send are about links; see package cluster.
 	Dial(peer uint8)
 	Cut(peer uint8)
+	Ban(boot uint64)
 	// Send sends a message of the roles ahead of all data. The payload is
 	// the World's to keep.
 	Send(peer uint8, payload []byte)

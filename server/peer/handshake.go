@@ -36,6 +36,7 @@ const (
 	WrongNode         // another node is at the address
 	SameNode          // the dialer has the acceptor's id
 	Unlisted          // the acceptor does not know the dialer
+	Twice             // an older process with the dialer's id lives; see Mesh.Ban
 )
 
 // RejectedError is a peer's reason to turn this node away. The peer is there,
@@ -227,6 +228,9 @@ func (m *Mesh) judge(g greeting) (Verdict, []byte) {
 		return WrongNode, fmt.Appendf(nil, "I am node %d, not %d", m.cfg.Self, g.to)
 	case g.from == m.cfg.Self:
 		return SameNode, fmt.Appendf(nil, "I am node %d, too", m.cfg.Self)
+	}
+	if _, banned := m.banned.Load(g.boot); banned {
+		return Twice, fmt.Appendf(nil, "another node %d is running", g.from)
 	}
 	if _, ok := m.cfg.Peers(g.from); !ok {
 		return Unlisted, fmt.Appendf(nil, "node %d is not in my list of peers", g.from)

@@ -17,8 +17,8 @@ const (
 	// waits for the data frame that is being written.
 	MaxFrame = 1 << 20
 
-	// MaxHello is the longest hello.
-	MaxHello = 4096
+	// MaxHello is the longest hello. Sixteen long names fit.
+	MaxHello = 8192
 
 	// maxQueue is how many bytes of control frames may wait for a peer that
 	// does not read.
@@ -139,6 +139,8 @@ type Mesh struct {
 	ins        map[uint8]*in
 	handshakes []*in // accepted and unfinished, the oldest first
 
+	banned sync.Map // boot numbers
+
 	wrongSecret, turnedAway warning
 }
 
@@ -178,6 +180,9 @@ func (m *Mesh) Cut(peer uint8) {
 	m.CutOut(peer)
 	m.CutIn(peer)
 }
+
+// Ban turns away one process from now on, by its boot number.
+func (m *Mesh) Ban(boot uint64) { m.banned.Store(boot, nil) }
 
 func (m *Mesh) emit(e Event) {
 	if m.life.Err() == nil {
