@@ -104,7 +104,11 @@ func (m *Machine) pull(p *peer, fromDonor bool) {
 		pull: fromDonor, since: m.now, target: p.st.Place,
 	}
 	m.do(Pull{p.id, m.streams})
-	m.do(Send{p.id, &Join{m.streams, m.place()}})
+	at := m.place()
+	if m.cfg.Forked() {
+		at = replica.Place{} // nothing leads on from this table
+	}
+	m.do(Send{p.id, &Join{m.streams, at}})
 }
 
 // decide promotes this node, if it is its turn, once every peer has answered
@@ -136,9 +140,7 @@ func (m *Machine) decide() {
 	}
 	switch c := m.cand; {
 	case c == nil:
-		if m.unfit {
-			m.take(toProve)
-		} else if m.take(toPromote) {
+		if !m.unfit && m.take(toPromote) {
 			m.role, m.cand = Candidate, new(candidacy)
 		}
 	case !c.stored:
@@ -256,9 +258,21 @@ func (m *Machine) withdraw(why string) {
 	m.say(slog.LevelInfo, "this node does not become active", slog.String("why", why))
 }
 
+// Start is the place where a reign begins whose tokens come after start. The
+// start counts, since a node that lost its disk and restarts within the second
+// may take the same epoch again: those are two reigns, and a place in the one
+// is none in the other.
+func Start(reign replica.Epoch, start uint32) replica.Place {
+	return replica.Place{Reign: reign, Pos: uint64(start) << 16}
+}
+
 func (m *Machine) becomeActive(e replica.Epoch, start uint32, why string) {
 	m.why = why
 	m.base = m.place()
+	if m.cfg.Forked() {
+		m.base = replica.Place{}
+	}
+	m.start = Start(e, start)
 	gap := m.now - m.lastActive
 	m.role, m.reign, m.epoch = Active, e, e
 	m.do(Promote{e, start, m.base, gap})
@@ -311,7 +325,7 @@ func (m *Machine) stepDown(at replica.Place, why string, attrs ...slog.Attr) {
 // feed starts the streams that peers asked for.
 func (m *Machine) feed() {
 	for _, p := range m.peers {
-		if p.join == nil || p.reached != live || p.mismatch || m.now < p.joinFrom || m.place() == (replica.Place{}) {
+		if p.join == nil || p.reached != live || p.mismatch || m.now < p.joinFrom || m.place() == (replica.Place{}) || m.cfg.Forked() {
 			continue
 		}
 		j := p.join

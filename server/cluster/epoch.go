@@ -37,12 +37,20 @@ func (m *Machine) Learn(e replica.Epoch) { m.learn(e) }
 
 // storeKnown writes the highest known epoch down: after a loss of all nodes
 // but this one it must still be above.
+//
+// A node that is unfit tries again what it knows already: to see whether the
+// disk works by now.
 func (m *Machine) storeKnown() {
-	if m.storing || !less(m.stored, m.known) || m.now < m.storeAt {
+	if m.storing || m.taking != noPurpose || m.now < m.storeAt {
 		return
 	}
-	m.storing = true
-	m.do(StoreEpoch{m.known})
+	switch {
+	case less(m.stored, m.known), m.unfit && m.known.N > 0:
+		m.storing = true
+		m.do(StoreEpoch{m.known})
+	case m.unfit && m.role != Active:
+		m.take(toProve)
+	}
 }
 
 // StoredEpoch tells how StoreEpoch went.

@@ -166,6 +166,9 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		p = m.addPeer(id, len(m.cfg.Order)+int(id))
 	}
 	if p.boot != hello.Boot {
+		if !out && hello.Boot == p.before {
+			return // a dead process may still have dialed; only an answer proves life
+		}
 		m.newInstance(p, hello.Boot, out)
 	}
 	l := &p.in
@@ -344,7 +347,7 @@ func (m *Machine) status() Status {
 	if m.role == Active {
 		s.Base, s.Epoch = m.base, m.epoch
 		if s.Place.Reign != m.reign {
-			s.Place = replica.Place{Reign: m.reign} // the table is about to be told
+			s.Place = m.start // the table is about to be told
 		}
 		if m.meeting != nil {
 			s.Meeting = m.meeting.with + 1

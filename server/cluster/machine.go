@@ -38,6 +38,10 @@ type Config struct {
 
 	// Place is where this node's table stands.
 	Place func() replica.Place
+	// Forked reports whether the table is another than the place says: that
+	// of an active that gave way to another, until it has that one's table.
+	// nil: never.
+	Forked func() bool
 }
 
 // Machine decides the role of one node.
@@ -61,6 +65,7 @@ type Machine struct {
 	why   string        // it has the role
 	reign replica.Epoch // Active: what the reign began with
 	base  replica.Place // Active: where it began from
+	start replica.Place // Active: and its own first place
 	epoch replica.Epoch // Active: the latest taken
 
 	// guard.go
@@ -222,6 +227,9 @@ func (Done) action()       {}
 
 // New returns a joining node.
 func New(cfg Config, now Time) *Machine {
+	if cfg.Forked == nil {
+		cfg.Forked = func() bool { return false }
+	}
 	m := &Machine{
 		cfg: cfg, now: now, booted: now, woke: now, lastActive: now,
 		known: cfg.Known, stored: cfg.Known, tried: cfg.Known.N,

@@ -70,6 +70,17 @@ type Gate struct {
 	cfg   Config
 	mode  cluster.Mode
 	kept  []kept // in order of arrival
+
+	// What came while the table must stand still, and changes it.
+	dropped []lockspace.Session
+	undone  []undo
+}
+
+type undo struct {
+	session lockspace.Session
+	key     []byte
+	token   uint64
+	place   lockspace.Place
 }
 
 type kept struct {
@@ -116,7 +127,12 @@ func (g *Gate) Acquire(now lockspace.Time, a *lockspace.Acquire, mayHold bool) b
 // caller settles, and answers unless the verdict is Kept.
 func (g *Gate) Do(now lockspace.Time, r *Request, mayHold bool) (v Verdict, code protocol.Code, lease time.Duration) {
 	switch g.mode {
-	case cluster.Serve, cluster.Ending:
+	case cluster.Ending:
+		if g.Space.Standby() {
+			return Refused, protocol.CodeStopping, 0
+		}
+		return g.serve(now, r)
+	case cluster.Serve:
 		return g.serve(now, r)
 	case cluster.Redirect:
 		return Moved, 0, 0
@@ -153,6 +169,9 @@ func (g *Gate) serve(now lockspace.Time, r *Request) (v Verdict, code protocol.C
 // then acquires.
 func (g *Gate) SetMode(now lockspace.Time, mode cluster.Mode) {
 	g.mode = mode
+	if mode != cluster.Freeze {
+		g.thaw(now)
+	}
 	switch mode {
 	case cluster.Serve:
 		g.answerKept(now)
@@ -172,6 +191,20 @@ func (g *Gate) SetMode(now lockspace.Time, mode cluster.Mode) {
 		g.Space.EndSessions(now, lockspace.Refused, protocol.CodeStopping)
 		g.cfg.Out.Settle()
 	}
+}
+
+// thaw makes up for what had to wait: before anybody is granted anything.
+func (g *Gate) thaw(now lockspace.Time) {
+	for _, s := range g.dropped {
+		g.Space.Drop(now, s)
+		g.cfg.Out.Settle()
+	}
+	for i := range g.undone {
+		u := &g.undone[i]
+		g.Space.Undo(now, u.session, u.key, u.token, u.place)
+		g.cfg.Out.Settle()
+	}
+	g.dropped, g.undone = nil, nil
 }
 
 func (g *Gate) answerKept(now lockspace.Time) {
@@ -224,6 +257,21 @@ func (g *Gate) Drop(now lockspace.Time, s lockspace.Session) {
 	}
 	clear(g.kept[len(left):])
 	g.kept = left
+	if g.mode == cluster.Freeze {
+		g.dropped = append(g.dropped, s)
+		return
+	}
 	g.Space.Drop(now, s)
+	g.cfg.Out.Settle()
+}
+
+// Undo takes back a grant whose answer was lost with its session; see
+// [lockspace.Space.Undo]. The key is copied if that has to wait.
+func (g *Gate) Undo(now lockspace.Time, s lockspace.Session, key []byte, token uint64, p lockspace.Place) {
+	if g.mode == cluster.Freeze {
+		g.undone = append(g.undone, undo{s, append([]byte(nil), key...), token, p})
+		return
+	}
+	g.Space.Undo(now, s, key, token, p)
 	g.cfg.Out.Settle()
 }

@@ -43,6 +43,9 @@ func (s *Space) check() {
 				if e.token == 0 && ln.attached.len() > 0 && !e.behind {
 					s.broken("key %q is free though somebody waits", e.key)
 				}
+				if e.token == 0 && ln.attached.len() > 0 && s.now < s.reservedUntil && !s.reserved(e, uint64(ln.attached.items[0].at)) {
+					s.broken("key %q is free though nobody stands before the first who waits", e.key)
+				}
 				if ln.attached.len()+ln.detached+ln.owed == 0 {
 					s.broken("key %q has a line without anybody in it", e.key)
 				}
@@ -69,6 +72,9 @@ func (s *Space) check() {
 		if c := s.claims[r.fp]; !r.nonce.none() && c.r != r {
 			s.broken("the nonce of a waiter for %q is not claimed", r.e.key)
 		}
+	}
+	if !s.leases.ordered() || !s.waits.ordered() || !s.holds.ordered() {
+		s.broken("what is due first is not at the front")
 	}
 	if s.holds.len() != s.heldOrder.len() {
 		s.broken("%d held requests have a limit, %d an order", s.holds.len(), s.heldOrder.len())

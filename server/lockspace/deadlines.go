@@ -56,6 +56,16 @@ func (h *heap[T]) settle(i int) {
 	}
 }
 
+// ordered reports whether nothing comes before its parent.
+func (h *heap[T]) ordered() bool {
+	for i := 1; i < len(h.items); i++ {
+		if h.less(&h.items[i], &h.items[(i-1)/4]) {
+			return false
+		}
+	}
+	return true
+}
+
 func (h *heap[T]) less(a, b *item[T]) bool {
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }

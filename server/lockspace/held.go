@@ -15,7 +15,7 @@ import (
 // long as the others.
 func (s *Space) Hold(now Time, a Acquire, until Time) {
 	s.begin(now)
-	e := s.enter(a.Key)
+	e := s.enterAsIs(a.Key) // the table may have to stand still
 	r := s.await(e, a.Session, a.Tag)
 	s.arrivals++
 	r.place = Place{arrival: s.arrivals, until: Never, asked: a.Lease}

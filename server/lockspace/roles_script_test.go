@@ -52,6 +52,7 @@ type roleScript struct {
 	places   map[uint64]Effect // grants, by token
 	lastTag  uint64
 	token    uint64
+	noTokens bool
 }
 
 func newRoleScript() *roleScript {
@@ -65,7 +66,7 @@ func (s *roleScript) config() Config {
 		DefaultLease: 30 * time.Second, MaxLease: time.Minute,
 		ReattachGrace: time.Second, SpentFor: 10 * time.Second, MaxSpent: 65536,
 		MaxWaitersPerKey: 100, Record: true,
-		NextToken: func() (uint64, bool) { s.token++; return s.token, true },
+		NextToken: func() (uint64, bool) { s.token++; return s.token, !s.noTokens },
 	}
 }
 
@@ -193,6 +194,9 @@ func (s *roleScript) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		a.end()
 		s.space.EndSessions(s.now, kind, code)
+	case "tokens":
+		s.noTokens = a.next() == "none"
+		a.end()
 	case "forget-ended":
 		a.end()
 		s.space.ForgetEnded()

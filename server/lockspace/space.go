@@ -267,7 +267,7 @@ func (s *Space) Refuse(now Time, session Session, tag uint64, key []byte, code p
 	if invariants.Enabled {
 		defer s.check()
 	}
-	e := s.enter(key)
+	e := s.enterAsIs(key)
 	s.answer(e, &Acquire{Session: session, Tag: tag}, Refused, code, false, Place{})
 	s.leave(e)
 }
@@ -579,11 +579,17 @@ func (s *Space) find(key []byte) *entry {
 
 // enter is find, with a new entry for a key that has none.
 func (s *Space) enter(key []byte) *entry {
+	e := s.enterAsIs(key)
+	s.settle(e)
+	return e
+}
+
+// enterAsIs is enter, but ends nothing.
+func (s *Space) enterAsIs(key []byte) *entry {
 	hash := s.hash(key)
 	first := s.keys[hash]
 	for e := first; e != nil; e = e.next {
 		if bytes.Equal(e.key, key) {
-			s.settle(e)
 			return e
 		}
 	}

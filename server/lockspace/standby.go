@@ -66,6 +66,9 @@ func (s *Space) Follow(now Time) {
 	}
 }
 
+// Standby reports whether the Space is a standby.
+func (s *Space) Standby() bool { return s.standby }
+
 // replicate puts a replica into the line of a key.
 func (s *Space) replicate(e *entry, p Place, nonce *Nonce, fp fingerprint) {
 	r := s.newRequest()

@@ -91,8 +91,8 @@ func (m *Member) do(a cluster.Action) {
 // promote makes the table serve under a new reign. Nobody is answered before
 // the mode says so.
 func (m *Member) promote(a cluster.Promote) {
-	m.log = replica.NewLog(a.Reign, a.Base, m.cfg.KeepLog)
-	m.active, m.from, m.staged, m.ackDue = true, -1, nil, false
+	m.log = replica.NewLogAt(cluster.Start(a.Reign, a.Start), a.Base, m.cfg.KeepLog)
+	m.active, m.from, m.staged, m.ackDue, m.forked = true, -1, nil, false, false
 	m.reign, m.floor = a.Reign, 0
 	for i := range m.table.Shards() {
 		m.table.With(i, func(s *lockspace.Space) { m.floor = max(m.floor, s.HighestToken()) })
@@ -116,7 +116,7 @@ func (m *Member) demote(at replica.Place) {
 	if at != m.log.Place() {
 		// What was changed here and not let out may be lost.
 		m.table.Abandon()
-		m.log = replica.NewLogAt(at, replica.Place{}, m.cfg.KeepLog)
+		m.log, m.forked = nil, true
 	}
 	m.active, m.from = false, -1
 	m.receiver = replica.NewReceiver(at)

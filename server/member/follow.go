@@ -20,12 +20,11 @@ func (m *Member) takeFrame(peer uint8, frame []byte) {
 	if err != nil {
 		m.world.Log(slog.LevelWarn, "the stream can't be followed", []slog.Attr{slog.Int("peer", int(peer)), slog.Any("error", err)})
 	}
-	if at := m.receiver.Place(); at != before {
-		if m.log == nil || m.log.Place() != at {
-			m.log = replica.NewLogAt(at, replica.Place{}, m.cfg.KeepLog)
-		}
-		m.ackDue = true
+	at := m.receiver.Place()
+	if m.log == nil && at != (replica.Place{}) && !m.forked || m.log != nil && m.log.Place() != at {
+		m.log = replica.NewLogAt(at, replica.Place{}, m.cfg.KeepLog)
 	}
+	m.ackDue = m.ackDue || at != before
 	m.roles.Progress(m.now, err != nil)
 }
 
@@ -79,7 +78,7 @@ func (s sink) Install() {
 		m.table.With(i, func(sp *lockspace.Space) { sp.Install(staged, m.table.Now()) })
 	}
 	m.staged = nil
-	m.log = nil // begun anew by takeFrame
+	m.log, m.forked = nil, false // the log is begun anew by takeFrame
 }
 
 // offer is the table of another active that has stepped down, as far as it

@@ -87,8 +87,11 @@ type Member struct {
 	receiver *replica.Receiver
 	log      *replica.Log // what can be fed to others; of a standby: what it applied
 	staged   []*lockspace.Space
-	from     int // the peer that the stream comes from; -1: nobody
-	stream   uint64
+	// forked: this node served beside another active and gave way. Its place
+	// is where its reign began, but its table is another.
+	forked bool
+	from   int // the peer that the stream comes from; -1: nobody
+	stream uint64
 
 	ackDue    bool
 	committed uint64
@@ -107,6 +110,7 @@ func New(cfg Config, world World, table Table, now cluster.Time) *Member {
 	m := &Member{cfg: cfg, world: world, table: table, now: now, from: -1,
 		receiver: replica.NewReceiver(replica.Place{}), committed: 1<<64 - 1}
 	m.cfg.Roles.Place = m.Place
+	m.cfg.Roles.Forked = func() bool { return m.forked }
 	for i := range table.Shards() {
 		table.With(i, func(s *lockspace.Space) { s.Follow(table.Now()) })
 	}

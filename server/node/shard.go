@@ -177,6 +177,6 @@ func (sh *shard) drop(s lockspace.Session, t *touched) {
 // undoUndelivered takes back a grant whose line did not reach the kernel.
 func (sh *shard) undoUndelivered(s lockspace.Session, g *pendingGrant, key []byte, t *touched) {
 	sh.lock(t)
-	sh.space.Undo(sh.n.now(), s, key, g.token, g.place)
+	sh.gate.Undo(sh.n.now(), s, key, g.token, g.place)
 	sh.finish()
 }

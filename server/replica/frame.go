@@ -97,8 +97,8 @@ func decodeStart(b []byte) (s start, err error) {
 	if s.base, b, err = DecodePlace(b); err != nil {
 		return start{}, err
 	}
-	if s.reign.N == 0 {
-		return start{}, errEpoch
+	if !s.base.Reign.Less(s.reign) {
+		return start{}, fmt.Errorf("a reign %v can't have the base %v", s.reign, s.base)
 	}
 	s.pos = binary.BigEndian.Uint64(b)
 	return s, nil

@@ -28,6 +28,7 @@ var ErrOverrun = errors.New("replica: the standby is too slow: the log no longer
 type Log struct {
 	reign Epoch
 	base  Place
+	start uint64        // where it began
 	pos   atomic.Uint64 // of the last record; written under mu
 
 	blockLen int // the constant; less in tests
@@ -51,8 +52,9 @@ type block struct {
 }
 
 // NewLog returns the empty log of a reign that began at the base: the place
-// of the table when its node became active. keepBytes is how much is kept,
-// [DefaultKeep] if it is 0 or less, at least two blocks of 64 KiB.
+// of the table when its node became active. The reign is above that of the
+// base, else NewLog panics: no standby would follow. keepBytes is how much is
+// kept, [DefaultKeep] if it is 0 or less, at least two blocks of 64 KiB.
 func NewLog(reign Epoch, base Place, keepBytes int) *Log {
 	return NewLogAt(Place{Reign: reign}, base, keepBytes)
 }
@@ -68,6 +70,9 @@ func NewLogAt(place, base Place, keepBytes int) *Log {
 }
 
 func newLog(place, base Place, blocks, blockLen int) *Log {
+	if !base.Reign.Less(place.Reign) {
+		panic("replica: a log of a reign that is not above its base")
+	}
 	l := &Log{
 		reign:    place.Reign,
 		base:     base,
@@ -75,6 +80,7 @@ func newLog(place, base Place, blocks, blockLen int) *Log {
 		blockLen: blockLen,
 	}
 	l.blocks[0] = block{first: place.Pos + 1, data: make([]byte, 0, blockLen)}
+	l.start = place.Pos
 	l.pos.Store(place.Pos)
 	return l
 }

@@ -81,6 +81,15 @@ func TestLogRing(t *testing.T) {
 	readAll(t, log, edge, all)
 }
 
+func TestLogPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a reign is its own base")
+		}
+	}()
+	NewLog(Epoch{3, 1}, Place{Epoch{3, 1}, 0}, 0)
+}
+
 // readAll reads to the end, in frames of several sizes.
 func readAll(t *testing.T, log *Log, c cursor, end uint64) {
 	t.Helper()

@@ -134,10 +134,10 @@ func (r *Receiver) start(body []byte, sink Sink) error {
 	}
 	switch s.mode {
 	case FromBase:
-		if r.place != s.base || s.pos != 0 {
+		if r.place != s.base {
 			return fmt.Errorf("a stream from the base %v, %d on, comes to a copy at %v", s.base, s.pos, r.place)
 		}
-		r.place = Place{Reign: s.reign}
+		r.place = Place{s.reign, s.pos}
 	case Tail:
 		if r.place != (Place{s.reign, s.pos}) {
 			return fmt.Errorf("a stream from %v on comes to a copy at %v", Place{s.reign, s.pos}, r.place)

@@ -47,7 +47,7 @@ func NewSender(log *Log, stream uint64, have Place, src Source) *Sender {
 	switch {
 	case have == (Place{}):
 	case have == log.base:
-		if c, ok := log.seek(0); ok {
+		if c, ok := log.seek(log.start); ok {
 			s.mode, s.cur = FromBase, c
 		}
 	case have.Reign == log.reign:
@@ -121,7 +121,7 @@ func (s *Sender) records(most int, buf []byte, last uint64) (frame []byte, ok bo
 	at := len(buf)
 	frame = appendBatch(buf, frameRecords, s.head, s.cur.pos+1)
 	frame, count, err := s.log.read(&s.cur, frame, most-recordsHeader, last)
-	if err != nil {
+	if err != nil || count == 0 {
 		return buf, false, err
 	}
 	setCount(frame[at:], count)

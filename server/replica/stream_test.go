@@ -145,7 +145,7 @@ func (r *rows) Rows(most int, buf []byte) ([]byte, uint64, bool) {
 	if r.last == keys[len(keys)-1] {
 		r.shard, r.last = r.shard+1, ""
 	}
-	r.a.append(r.t, 2)
+	r.a.append(r.t, 1)
 	return buf, at, r.shard < len(r.a.keys)
 }
 
@@ -213,7 +213,7 @@ func TestStream(t *testing.T) {
 				keys[i] = append(keys[i], fmt.Sprintf("%d-%d-%s", i, j, strings.Repeat("k", rapid.SampledFrom([]int{0, 0, 250}).Draw(t, "long"))))
 			}
 		}
-		blocks := rapid.SampledFrom([]int{2, 8, 60, 200, 200}).Draw(t, "blocks")
+		blocks := rapid.SampledFrom([]int{4, 8, 60, 200, 200}).Draw(t, "blocks")
 		blockLen := rapid.SampledFrom([]int{MaxRecord, 2 * MaxRecord, 3 * MaxRecord}).Draw(t, "block")
 
 		a := newActive(newLog(Place{Reign: Epoch{1, 1}}, Place{}, blocks, blockLen), table{}, keys)
