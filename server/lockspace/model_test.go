@@ -285,7 +285,6 @@ func (m *model) enqueue(r *mRequest) {
 
 func (m *model) refuse(now Time, session Session, tag uint64, key []byte, code protocol.Code) {
 	m.begin(now)
-	m.settle(string(key))
 	r := &mRequest{session: session, tag: tag, key: string(key)}
 	m.turns = append(m.turns, r)
 	m.finish(r, Effect{Kind: Refused, Code: code})

@@ -262,6 +262,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 
 // Refuse answers a malformed acquire of the session, in its turn: the line
 // was read, and answers to acquires of one key keep the order of the lines.
+// Nothing else happens, not even the end of a lease that is due.
 func (s *Space) Refuse(now Time, session Session, tag uint64, key []byte, code protocol.Code) {
 	s.begin(now)
 	if invariants.Enabled {
