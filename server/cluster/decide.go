@@ -118,8 +118,18 @@ func (m *Machine) decide() {
 		switch {
 		case p.mismatch && (p.reached == live && p.st.Role == Active || p.reached == gone && !p.refused):
 			return // it may serve clients that we could not tell from ours
-		case p.reached == undecided,
-			p.reached == live && p.st.Answer < m.question:
+		case p.reached == undecided:
+			m.open = true
+			return
+		}
+	}
+	if m.open {
+		// What the others said while one was still undecided may be old.
+		m.open = false
+		m.ask()
+	}
+	for _, p := range m.peers {
+		if p.reached == live && p.st.Answer < m.question {
 			return
 		}
 	}
@@ -150,7 +160,7 @@ func (m *Machine) decide() {
 			c.stored = false
 		}
 	default:
-		m.becomeActive(c.epoch, c.start, "nobody else is active, and it is this node's turn")
+		m.becomeActive(c.epoch, c.start, false, "nobody else is active, and it is this node's turn")
 	}
 }
 
@@ -266,7 +276,7 @@ func Start(reign replica.Epoch, start uint32) replica.Place {
 	return replica.Place{Reign: reign, Pos: uint64(start) << 16}
 }
 
-func (m *Machine) becomeActive(e replica.Epoch, start uint32, why string) {
+func (m *Machine) becomeActive(e replica.Epoch, start uint32, handed bool, why string) {
 	m.why = why
 	m.base = m.place()
 	if m.cfg.Forked() {
@@ -274,7 +284,7 @@ func (m *Machine) becomeActive(e replica.Epoch, start uint32, why string) {
 	}
 	m.start = Start(e, start)
 	gap := m.now - m.lastActive
-	m.role, m.reign, m.epoch = Active, e, e
+	m.role, m.reign, m.epoch, m.ahead, m.outdo = Active, e, e, replica.Epoch{}, false
 	m.do(Promote{e, start, m.base, gap})
 	m.learn(e)
 	m.cand, m.follow, m.prepared, m.meeting, m.handoff = nil, nil, nil, nil, nil
@@ -298,7 +308,9 @@ func (m *Machine) becomeActive(e replica.Epoch, start uint32, why string) {
 		}
 	}
 	m.startInSync(members)
-	m.dampTakeback()
+	if !handed {
+		m.dampTakeback()
+	}
 	m.say(slog.LevelWarn, "this node is active", slog.String("why", why), slog.Uint64("epoch", uint64(e.N)),
 		slog.Uint64("base_reign", uint64(m.base.Reign.N)), slog.Uint64("base_position", m.base.Pos))
 }
@@ -366,11 +378,12 @@ func (m *Machine) stop() {
 	if !m.stopping || m.done {
 		return
 	}
-	if m.role != Active && !m.finished && m.mode != Redirect && m.now-max(m.stopSince, m.lastActive) > m.cfg.FailureTimeout+time.Second {
-		m.finished = true
-	}
-	if m.finished || m.role != Active && (m.mode == Redirect || m.handedTo < 0) {
+	switch {
+	case m.modeSet && m.mode == Ending, m.modeSet && m.mode == Redirect && m.role != Active:
+		// As set at an earlier step: everybody was answered by it.
 		m.done = true
 		m.do(Done{})
+	case m.role != Active && (m.handedTo < 0 || m.now-max(m.stopSince, m.lastActive) > m.cfg.FailureTimeout+time.Second):
+		m.finished = m.knownActive() < 0
 	}
 }

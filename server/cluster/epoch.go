@@ -25,10 +25,26 @@ const (
 
 // learn notes an epoch that somebody knows of.
 func (m *Machine) learn(e replica.Epoch) {
+	if m.role == Active && less(m.epoch, e) && e != m.ahead {
+		m.outdo = true
+	}
 	if less(m.known, e) {
 		m.known = e
 		m.tried = max(m.tried, e.N)
 	}
+}
+
+// behindKnown reports whether a higher epoch is known than the one that tokens
+// are given under. The one that is taken ahead is nobody else's.
+func (m *Machine) behindKnown() bool { return m.outdo }
+
+// topEpoch is the highest that this active has given, or may give, tokens
+// under.
+func (m *Machine) topEpoch() replica.Epoch {
+	if less(m.epoch, m.ahead) {
+		return m.ahead
+	}
+	return m.epoch
 }
 
 // Learn notes an epoch that came with the stream. The next call looks at what
@@ -126,7 +142,14 @@ func (m *Machine) TookEpoch(now Time, op uint64, e replica.Epoch, start uint32, 
 		if why == toGoOn {
 			m.wantNext = false
 		}
-		m.epoch = e
+		if why == toGoOn {
+			if m.ahead.N != 0 {
+				m.epoch = m.ahead // it has been in use
+			}
+			m.ahead = e
+		} else {
+			m.epoch, m.ahead, m.outdo = e, replica.Epoch{}, less(e, m.known)
+		}
 		m.learn(e)
 		m.do(UseEpoch{e, start, why == toGoOn})
 		m.say(slog.LevelInfo, "took an epoch", slog.Uint64("epoch", uint64(e.N)), slog.String("why", map[purpose]string{
@@ -150,8 +173,14 @@ func (m *Machine) overtakeKnown() {
 		return
 	}
 	switch {
-	case less(m.epoch, m.known):
-		m.take(toOvertake)
+	case m.behindKnown():
+		// Of two actives that hear of each other by a third, the lower one is
+		// about to give way; they would outdo each other until then. And one
+		// whose link is not yet live may have gone on from this very place:
+		// then this node follows it, if nothing has changed here.
+		if !m.sawHigher() && !m.activeComing() {
+			m.take(toOvertake)
+		}
 	case m.wantNext:
 		m.take(toGoOn)
 	default:

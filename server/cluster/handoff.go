@@ -53,7 +53,7 @@ type prepared struct {
 func (m *Machine) handOff() {
 	h := m.handoff
 	if h == nil {
-		if m.guard || m.meeting != nil || m.now < m.handoffAfter || less(m.epoch, m.known) && !m.unfit {
+		if m.guard || m.meeting != nil || m.now < m.handoffAfter || m.behindKnown() && !m.unfit {
 			return
 		}
 		p, why, takeback := m.successor()
@@ -71,7 +71,7 @@ func (m *Machine) handOff() {
 		m.abortHandoff("the successor was lost")
 	case p.st.Stopping:
 		m.abortHandoff("the successor is stopping")
-	case less(m.epoch, m.known) && !m.unfit:
+	case m.behindKnown() && !m.unfit:
 		m.abortHandoff("a higher epoch turned up")
 	case m.meeting != nil:
 		m.abortHandoff("another active turned up")
@@ -117,7 +117,7 @@ func (m *Machine) successor() (p *peer, why string, takeback bool) {
 	switch {
 	case m.stopping:
 		return m.stopSuccessor(), "it is stopping", false
-	case m.unfit && (m.wantNext || less(m.epoch, m.known)):
+	case m.unfit && (m.wantNext || m.behindKnown()):
 		return m.best(m.closeBehind), "it can't store an epoch", false
 	case m.cfg.Takeback >= 0:
 		return m.takebackSuccessor(), "a node of higher priority is back", true
@@ -270,5 +270,5 @@ func (m *Machine) receiveGo(p *peer, msg *Go) {
 	}
 	m.lastActive = m.now
 	p.st.Role = Standby // as its next status will say
-	m.becomeActive(s.epoch, s.start, "it was handed the role")
+	m.becomeActive(s.epoch, s.start, true, "it was handed the role")
 }

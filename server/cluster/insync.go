@@ -11,6 +11,9 @@ const (
 	// counts again; it doubles with each drop.
 	keepUpFor    = 5 * time.Second
 	maxKeepUpFor = time.Minute
+	// keepUpForgiven is how long it must have been in sync for its drops to be
+	// forgotten.
+	keepUpForgiven = 5 * time.Minute
 )
 
 // insync is the set of standbys that must have applied a change before it is
@@ -35,6 +38,9 @@ func (m *Machine) startInSync(members uint16) {
 		return
 	}
 	m.insync = insync{members: members}
+	if members == 0 {
+		m.sayAlone()
+	}
 	for _, p := range m.peers {
 		p.keptUp = 0
 	}
@@ -115,6 +121,9 @@ func (m *Machine) keepInSync() {
 			p.inWait = min(max(2*p.inWait, keepUpFor), maxKeepUpFor)
 			m.say(slog.LevelWarn, "a standby is no longer in sync: answers do not wait for it", slog.Int("peer", int(p.id)))
 		case in:
+			if m.now-p.keptUp > keepUpForgiven {
+				p.inWait = 0
+			}
 		case !ok || lags || p.feeding == 0 || p.acked.Reign != m.reign || p.st.Stopping:
 			p.keptUp = 0
 		case p.keptUp == 0:
@@ -122,13 +131,18 @@ func (m *Machine) keepInSync() {
 		}
 		if !in && p.keptUp != 0 && m.now-p.keptUp >= p.inWait && applied+closeBehind > at {
 			members |= bit(p.id)
+			p.keptUp = m.now
 			m.say(slog.LevelInfo, "a standby is in sync: answers wait for it", slog.Int("peer", int(p.id)))
 		}
 	}
 	if members != m.insync.members {
 		if members == 0 {
-			m.say(slog.LevelWarn, "no standby is in sync: what is answered now is lost if this node dies")
+			m.sayAlone()
 		}
 		m.setInSync(members)
 	}
+}
+
+func (m *Machine) sayAlone() {
+	m.say(slog.LevelWarn, "no standby is in sync: what is answered now is lost if this node dies")
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stile-lock/stile/server/replica"
@@ -32,7 +33,9 @@ type peer struct {
 
 	refused   bool // nobody was there when we last looked
 	refusedAt Time
-	alive     Time  // when it last turned us away
+	alive     Time // when it last turned us away
+	began     Time // when this instance was first heard
+	rival     *rival
 	mute      bool  // it was given up though a link was up: only a live link counts
 	reached   reach // as of the last step
 	linked    bool  // as the log says
@@ -52,6 +55,13 @@ type peer struct {
 	inWait      time.Duration
 	eligible    Time // since when it could take the role back
 	freshSolved uint64
+}
+
+// rival is a process that says it is a peer whose older process may live.
+type rival struct {
+	link  link
+	hello *Status
+	at    Time
 }
 
 // link is one connection.
@@ -76,16 +86,17 @@ func (m *Machine) reach(p *peer) reach {
 	if p.refused && !p.in.up && !p.out.up {
 		return gone
 	}
-	if p.alive > 0 && m.now-p.alive <= m.cfg.FailureTimeout {
-		// It may serve clients; that it does not talk to us is an error of
-		// somebody's settings, and no reason to serve beside it.
+	if m.role == Joining && p.alive > 0 && m.now-p.alive <= m.cfg.FailureTimeout {
+		// It may serve clients. That it does not take us in is an error of
+		// somebody's settings, most likely of ours, and no reason for a node
+		// that comes new to serve beside it.
 		return undecided
 	}
 	if p.mute {
 		return gone
 	}
 	// Silence counts only while this node was running: from the waking on.
-	since, limit := max(p.echo, m.woke), m.cfg.FailureTimeout
+	since, limit := max(p.echo, m.woke, p.began), m.cfg.FailureTimeout
 	if !p.known {
 		// Since the start nothing was heard of it.
 		limit = m.cfg.BootGrace
@@ -121,10 +132,11 @@ func (m *Machine) links() {
 			}
 			if p.linked {
 				m.say(slog.LevelWarn, "lost a node", slog.Int("peer", int(p.id)),
-					slog.Bool("refused", p.refused), slog.Duration("silent", (m.now-p.echo).Round(time.Millisecond)))
+					slog.Bool("refused", p.refused), slog.Duration("silent", (m.now-max(p.echo, p.began)).Round(time.Millisecond)))
 			}
 			p.linked = false
 			m.unlink(p)
+			m.adoptRival(p)
 		}
 		if !p.out.up && !p.dialing && m.now >= p.nextDial {
 			p.dialing, p.dialed = true, m.now
@@ -165,11 +177,37 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		// A node that is in its own list but not in ours ranks below ours.
 		p = m.addPeer(id, len(m.cfg.Order)+int(id))
 	}
+	if m.cfg.Listed != nil && !m.cfg.Listed(id, hello.Advertise) {
+		m.say(slog.LevelError, "a node has the id of another by its own peers list", slog.Int("id", int(id)),
+			slog.String("address", hello.Advertise), slog.String("theirs", hello.Peers), slog.String("ours", m.cfg.Peers))
+		return
+	}
 	if p.boot != hello.Boot {
-		if !out && hello.Boot == p.before {
+		switch stale := p.out.up; {
+		case out && hello.Boot == p.before && p.dialed <= p.began:
+			// The dial is older than the process that came after this one.
+			m.cut(p)
+			return
+		case out:
+			r := p.rival
+			m.newInstance(p, hello.Boot)
+			if r != nil && r.hello.Boot == hello.Boot {
+				p.in = r.link
+			}
+		case hello.Boot == p.before:
 			return // a dead process may still have dialed; only an answer proves life
+		case stale && m.now-p.echo <= m.cfg.FailureTimeout:
+			// The process we know may have died, and we were not told yet; or
+			// there are two. What we send it now will show.
+			p.rival, p.answerNow = &rival{link{true, gen}, hello, m.now}, true
+			return
+		default:
+			m.newInstance(p, hello.Boot)
+			if stale {
+				m.cut(p) // our connection is to the one before
+				return
+			}
 		}
-		m.newInstance(p, hello.Boot, out)
 	}
 	l := &p.in
 	if out {
@@ -190,27 +228,19 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 
 // newInstance begins with a process of the peer that was not there before.
 // Whatever the last one said or was asked is void.
-func (m *Machine) newInstance(p *peer, boot uint64, out bool) {
+func (m *Machine) newInstance(p *peer, boot uint64) {
 	if p.boot != 0 {
 		if boot == p.before {
 			// The older one lives, so there are two.
 			m.do(Ban{p.boot})
 			m.say(slog.LevelError, "two nodes run with one id: the newer is turned away", slog.Int("peer", int(p.id)))
 		}
-		if out {
-			p.in.up = false
-		} else {
-			p.out.up = false
-			p.dialing = false
-		}
-		if p.in.up || p.out.up {
-			m.do(Cut{p.id})
-		}
+		p.in.up, p.out.up = false, false
 		m.unlink(p)
 	}
 	*p = peer{
 		id: p.id, rank: p.rank, out: p.out, in: p.in, dialing: p.dialing, dialed: p.dialed,
-		boot: boot, before: p.boot, reached: p.reached, linked: p.linked,
+		boot: boot, before: p.boot, began: m.now, reached: p.reached, linked: p.linked,
 		joinWait: p.joinWait, inWait: p.inWait, freshSolved: p.freshSolved,
 	}
 	m.passed &^= bit(p.id)
@@ -226,6 +256,8 @@ func (m *Machine) linkDown(id uint8, out bool, gen uint64, refused bool) {
 	l := &p.in
 	if out {
 		l = &p.out
+	} else if p.rival != nil && p.rival.link.gen == gen {
+		p.rival.link.up = false
 	}
 	if !l.up || l.gen != gen {
 		return
@@ -238,6 +270,22 @@ func (m *Machine) linkDown(id uint8, out bool, gen uint64, refused bool) {
 		}
 	}
 	m.unlink(p)
+	if out {
+		m.adoptRival(p)
+	}
+}
+
+// adoptRival takes the process that said it is the peer for it: the one before
+// does not answer any more.
+func (m *Machine) adoptRival(p *peer) {
+	r := p.rival
+	if r == nil {
+		return
+	}
+	m.newInstance(p, r.hello.Boot)
+	p.in = r.link
+	p.refused = false
+	m.receiveStatus(p, r.hello)
 }
 
 func (m *Machine) dialFailed(id uint8, refused, alive bool) {
@@ -267,16 +315,32 @@ func (m *Machine) receiveStatus(p *peer, s *Status) {
 	if s.Echo <= m.beat && Time(s.Echo) > m.booted {
 		p.echo = max(p.echo, min(Time(s.Echo), m.now))
 	}
+	if r := p.rival; r != nil && p.echo > r.at {
+		p.rival = nil
+		m.do(Ban{r.hello.Boot})
+		m.say(slog.LevelError, "two nodes run with one id: the newer is turned away", slog.Int("peer", int(p.id)))
+	}
 	if s.Ask > p.theirAsk {
 		p.theirAsk, p.answerNow = s.Ask, true
 	}
 	if s.Role == Active {
 		m.lastActive = m.now
 	}
-	m.learn(s.Known)
-	m.learn(s.Epoch)
 	if first {
 		m.checkList(p)
+	}
+	if p.mismatch {
+		// Nothing of it counts, or two actives that must not meet would outdo
+		// each other's epochs for ever. The next promotion is above all the
+		// same.
+		m.tried = max(m.tried, s.Known.N, s.Epoch.N)
+	} else {
+		m.learn(s.Known)
+		m.learn(s.Epoch)
+	}
+	if s.Role == Active && p.feeding != 0 && m.role != Active {
+		p.feeding = 0 // it has got what it lacked
+		m.do(Unfeed{p.id})
 	}
 }
 
@@ -290,7 +354,7 @@ func (m *Machine) checkList(p *peer) {
 	p.mismatch = err != nil
 	switch {
 	case err != nil && m.role == Joining:
-		m.do(Fail{"the peers list of this node does not go with the one of a node that runs: " + err.Error()})
+		m.do(Fail{"the peers list of this node, " + m.cfg.Peers + ", does not go with that of node " + strconv.Itoa(int(p.id)) + ", which runs, " + p.st.Peers + ": " + err.Error()})
 	case err != nil:
 		m.say(slog.LevelError, "a peer has a list that does not go with ours: no data is exchanged", slog.Int("peer", int(p.id)),
 			slog.String("ours", m.cfg.Peers), slog.String("theirs", p.st.Peers), slog.String("difference", err.Error()))
@@ -306,7 +370,7 @@ func (m *Machine) tell() {
 	s := m.status()
 	changed := s.Role != m.told.Role || s.Place.Reign != m.told.Place.Reign || s.Base != m.told.Base ||
 		s.Epoch != m.told.Epoch || s.Known != m.told.Known || s.Stopping != m.told.Stopping ||
-		s.Unfit != m.told.Unfit || s.Paused != m.told.Paused || s.Meeting != m.told.Meeting ||
+		s.Unfit != m.told.Unfit || s.Forked != m.told.Forked || s.Paused != m.told.Paused || s.Meeting != m.told.Meeting ||
 		s.Reach != m.told.Reach || s.Ask != m.told.Ask || !slices.Equal(s.Sees, m.told.Sees)
 	m.told = s
 	for _, p := range m.peers {
@@ -340,12 +404,12 @@ func (m *Machine) nextBeat() uint64 {
 func (m *Machine) status() Status {
 	s := Status{
 		Boot: m.cfg.Boot, Role: m.role, Place: m.place(), Known: m.known,
-		Stopping: m.stopping, Unfit: m.unfit, Fresh: m.fresh, Paused: m.guard,
+		Stopping: m.stopping, Unfit: m.unfit, Fresh: m.fresh, Forked: m.cfg.Forked(), Paused: m.guard,
 		Ask: m.question, FailureTimeout: uint64(m.cfg.FailureTimeout),
 		Advertise: m.cfg.Advertise, Peers: m.cfg.Peers,
 	}
 	if m.role == Active {
-		s.Base, s.Epoch = m.base, m.epoch
+		s.Base, s.Epoch = m.base, m.topEpoch()
 		if s.Place.Reign != m.reign {
 			s.Place = m.start // the table is about to be told
 		}

@@ -23,6 +23,9 @@ type Config struct {
 	// Compatible says why a peer's list does not go with this node's own, nil
 	// if it does.
 	Compatible func(peers string) error
+	// Listed reports whether the address may be that of the node with the id;
+	// nil: always.
+	Listed func(id uint8, advertise string) bool
 
 	Heartbeat, FailureTimeout, BootGrace, StopTimeout time.Duration
 	// Takeback is how long a node of higher priority must have been fit for
@@ -66,7 +69,9 @@ type Machine struct {
 	reign replica.Epoch // Active: what the reign began with
 	base  replica.Place // Active: where it began from
 	start replica.Place // Active: and its own first place
-	epoch replica.Epoch // Active: the latest taken
+	epoch replica.Epoch // Active: what tokens are given under
+	ahead replica.Epoch // Active: and then under this one, if it is not zero
+	outdo bool          // Active: a higher one was heard of, which is not ahead
 
 	// guard.go
 	woke  Time // when this node last found it was paused; boot counts
@@ -88,6 +93,7 @@ type Machine struct {
 	// decide.go
 	deciding    bool
 	question    uint64
+	open        bool // a peer was undecided at the last look
 	failedDonor uint16
 	due         [16]Time // since when the node should have promoted
 	passed      uint16   // ids of nodes that did not, though due
@@ -320,7 +326,12 @@ func (m *Machine) Receive(now Time, id uint8, msg Message) {
 	case *Status:
 		m.receiveStatus(p, msg)
 	case *Join:
-		p.join = msg
+		switch {
+		case msg.Stream != 0:
+			p.join = msg
+		case m.follow != nil && m.follow.peer == p.id:
+			m.follow = nil // its stream has ended
+		}
 	case *Ack:
 		m.receiveAck(p, msg)
 	case *Prepare:
@@ -371,19 +382,24 @@ func (m *Machine) step() {
 	m.links()
 	m.storeKnown()
 	m.checkGuard()
-	if m.role == Active {
+	was := m.role
+	if was == Active {
 		m.active()
-	}
-	if m.role != Active { // not else: an active may just have stepped down
+	} else {
 		m.passive()
+	}
+	if was == Active && m.role != Active {
+		// The rest is looked at when the table is a copy: at the Tick that
+		// follows the actions.
+		m.setMode()
+		return
 	}
 	if m.role == Active {
 		m.keepInSync()
 	}
 	m.feed()
-	m.setMode()
 	m.stop()
-	m.setMode() // it may have found that there is nobody to name
+	m.setMode()
 	m.tell()
 }
 

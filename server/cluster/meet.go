@@ -18,17 +18,27 @@ type meeting struct {
 
 // meet looks for other actives.
 func (m *Machine) meet() {
+	// One at a time, the highest first: who gives way itself takes nothing.
+	var highest *peer
+	for _, p := range m.peers {
+		if p.reached == live && p.st.Role == Active && !p.mismatch && p.rank < m.rank && (highest == nil || p.rank < highest.rank) {
+			highest = p
+		}
+	}
 	for _, p := range m.peers {
 		if m.role != Active {
 			return
 		}
 		switch {
 		case p.mismatch:
-		case p.reached == live && p.st.Role == Active && p.rank > m.rank:
-			m.meetLower(p)
-		case p.reached == live && p.st.Role == Active:
+			m.higher[p.id] = 0
+		case p == highest:
 			m.meetHigher(p)
-		case p.reached != live && p.rank < m.rank:
+		case p.reached == live && p.st.Role == Active && p.rank > m.rank:
+			if highest == nil {
+				m.meetLower(p)
+			}
+		case p.reached != live && p.rank < m.rank && highest == nil:
 			m.meetByWitness(p)
 		default:
 			m.higher[p.id] = 0
@@ -45,7 +55,7 @@ func (m *Machine) meetLower(p *peer) {
 	if m.meeting != nil || m.settled[p.id] == reign {
 		return
 	}
-	if m.place() == p.st.Base && !m.guard {
+	if m.place() == p.st.Base {
 		// Nothing has changed here since the other began from this very
 		// place: this node slept, or nobody reached it. It follows, loses
 		// nothing, and gets the role back by take-back.
@@ -65,6 +75,10 @@ func (m *Machine) meetHigher(p *peer) {
 	}
 	waited := m.now - m.higher[p.id]
 	switch {
+	case m.place() == p.st.Base:
+		// The other went on from this very place, and nothing has changed
+		// here since.
+		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
 	case p.st.Meeting == m.cfg.Self+1,
 		waited > 2*m.cfg.FailureTimeout,
 		waited > m.cfg.FailureTimeout && p.st.Place != m.base:
@@ -97,9 +111,29 @@ func (m *Machine) meetByWitness(other *peer) {
 	}
 }
 
+// activeComing reports whether a link with another active is about to be live.
+func (m *Machine) activeComing() bool {
+	for _, p := range m.peers {
+		if p.reached == undecided && p.known && p.st.Role == Active && !p.mismatch {
+			return true
+		}
+	}
+	return false
+}
+
+// sawHigher reports whether an active of higher priority is there.
+func (m *Machine) sawHigher() bool {
+	for _, since := range m.higher {
+		if since != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *Machine) giveWay(to, via uint8, reign replica.Epoch) {
 	m.higher[to] = 0
-	m.do(SendOffer{to, via, m.epoch})
+	m.do(SendOffer{to, via, m.topEpoch()})
 	m.stepDown(m.base, "another active has higher priority", slog.Int("active", int(to)), slog.Uint64("reign", uint64(reign.N)))
 }
 
@@ -110,8 +144,17 @@ func (m *Machine) receiveOffer(p *peer, o *Offer) {
 		}
 		return
 	}
+	if m.byID[o.From] == nil {
+		return
+	}
 	m.learn(o.Epoch)
 	if m.role != Active {
+		// It gave way itself meanwhile.
+		if q := m.liveActive(); q != nil && q.id != o.From {
+			pass := *o
+			pass.To = q.id
+			m.do(Send{q.id, &pass})
+		}
 		return
 	}
 	if m.meeting == nil {
@@ -132,11 +175,13 @@ func (m *Machine) endMeeting() {
 		return
 	}
 	p := m.byID[g.with]
-	if !g.done && m.now-g.since <= m.cfg.FailureTimeout && !(p.reached == gone && p.refused) {
+	coming := p.reached != live && !(p.reached == gone && p.refused) ||
+		p.reached == live && (p.st.Role == Active || p.st.Forked)
+	if coming && !g.done && m.now-g.since <= m.cfg.FailureTimeout {
 		return
 	}
 	m.learn(g.epoch)
-	if less(m.epoch, m.known) {
+	if m.behindKnown() {
 		return // see overtakeKnown
 	}
 	m.meeting = nil

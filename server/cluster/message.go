@@ -44,6 +44,7 @@ type Status struct {
 	Stopping bool // it gives its role away and ends
 	Unfit    bool // it can't store an epoch
 	Fresh    bool // it started without an epoch file
+	Forked   bool // its table is another than its place says: it gave way to another active
 	Paused   bool // it woke from a pause and has not heard from all yet
 
 	// Meeting is 1 + the id of another active that the sender, an active,

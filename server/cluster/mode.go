@@ -31,7 +31,7 @@ func (m *Machine) answer() (Mode, int) {
 			return Ending, 0
 		case m.guard, // another may be active by now
 			m.meeting != nil,                        // another is
-			less(m.epoch, m.known),                  // ours would not be the greatest tokens
+			m.behindKnown(),                         // ours would not be the greatest tokens
 			m.handoff != nil && m.handoff.holding(): // the table must stand still
 			return Freeze, 0
 		case m.cfg.Sync && m.insync.count() < m.cfg.MinInSync:

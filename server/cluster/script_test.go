@@ -23,12 +23,12 @@ import (
 // which 0 and 1 are nodes, the lower the higher in priority:
 //
 //	cluster 3 [failure-timeout=1s] [takeback=1s] [sync] …   must come first
-//	boot 0 1 [lost-disk] [peers=n0:1,n1:1]    start, or start again: empty
+//	boot 0 1 [lost-disk] [peers=(n0:1,n1:1)] [failure-timeout=1s]   start, empty
 //	crash 0
 //	run 2s             time goes by, and all that is sent arrives at once
 //	tick 100ms         time goes by, and nothing arrives
 //	deliver [0 1] [most=1]     what is on its way, from 0 to 1
-//	drop 0 1           what is on its way from 0 to 1 is lost
+//	drop 0 1 [offer]   what is on its way from 0 to 1 is lost
 //	wire               what is on its way
 //	reset 0 1          the connections break
 //	link-down 0 1 silent [one-way]     nothing arrives from 0 at 1
@@ -68,31 +68,57 @@ func TestScripts(t *testing.T) {
 				if w != nil {
 					d.Fatalf(t, "cluster must come first")
 				}
-				w = newWorld(t, d)
+				w = cluster(&arguments{t, d, nil, slices.Clone(d.CmdArgs)})
 				return ""
 			}
 			if w == nil {
 				d.Fatalf(t, "cluster must come first")
 			}
-			w.t, w.d = t, d
+			w.fatalf = func(format string, args ...any) { d.Fatalf(t, format, args...) }
 			w.out.Reset()
-			w.run()
+			w.run(&arguments{t, d, w, slices.Clone(d.CmdArgs)})
 			return w.out.String()
 		})
 	})
 }
 
-func (w *world) run() {
-	a := newArguments(w)
+// cluster makes the world of a script.
+func cluster(a *arguments) *world {
+	n, cfg := 3, usual()
+	if len(a.args) > 0 && len(a.args[0].Vals) == 0 {
+		n = a.number(a.next())
+	}
+	for name, p := range map[string]*time.Duration{
+		"heartbeat": &cfg.Heartbeat, "failure-timeout": &cfg.FailureTimeout, "boot-grace": &cfg.BootGrace,
+		"stop-timeout": &cfg.StopTimeout, "takeback": &cfg.Takeback, "sync-timeout": &cfg.SyncTimeout,
+	} {
+		if v, ok := a.take(name); ok {
+			*p = a.duration(v)
+		}
+	}
+	if v, ok := a.take("min-in-sync"); ok {
+		cfg.MinInSync = a.number(v)
+	}
+	_, cfg.Sync = a.take("sync")
+	a.end()
+	return newWorld(n, cfg, a.fatalf)
+}
+
+// run carries out one directive.
+func (w *world) run(a *arguments) {
 	_, quiet := a.take("quiet")
-	switch w.d.Cmd {
+	switch a.d.Cmd {
 	case "boot":
 		_, lost := a.take("lost-disk")
 		list, listed := a.take("peers")
+		timeout := w.cfg.FailureTimeout
+		if v, ok := a.take("failure-timeout"); ok {
+			timeout = a.duration(v)
+		}
 		for len(a.args) > 0 {
 			n := a.node()
 			if n.m != nil {
-				w.d.Fatalf(w.t, "%d runs", n.id)
+				w.fatalf("%d runs", n.id)
 			}
 			if lost {
 				n.disk = replica.Epoch{}
@@ -100,7 +126,7 @@ func (w *world) run() {
 			if listed {
 				n.peers = list
 			}
-			n.start()
+			n.start(timeout)
 		}
 	case "crash":
 		for len(a.args) > 0 {
@@ -119,25 +145,19 @@ func (w *world) run() {
 		w.deliverSome(a)
 	case "drop":
 		from, to := a.node(), a.node()
+		_, offers := a.take("offer")
 		a.end()
-		fmt.Fprintf(&w.out, "%d messages are lost\n",
-			w.discard(func(p *packet) bool { return p.from == from && p.to == to && p.msg != nil }))
+		fmt.Fprintf(&w.out, "%d messages are lost\n", w.discard(func(p *packet) bool {
+			_, offer := p.msg.(*Offer)
+			return p.from == from && p.to == to && p.msg != nil && (offer || !offers)
+		}))
 	case "wire":
 		a.end()
 		w.showWire()
 	case "reset":
 		from, to := a.running(), a.running()
 		a.end()
-		from.cutOff(to)
-		for _, c := range w.conns {
-			if c.from == from && c.to == to && !c.fromUp {
-				c.fromUp = true // it is to be told
-				w.wire = append(w.wire, &packet{from: to, to: from, sent: w.now, conn: c, end: true})
-			} else if c.from == to && c.to == from && !c.toUp {
-				c.toUp = true
-				w.wire = append(w.wire, &packet{from: to, to: from, sent: w.now, conn: c, end: true})
-			}
-		}
+		w.reset(from, to)
 	case "link-down":
 		w.linkDown(a)
 	case "link-up":
@@ -160,7 +180,7 @@ func (w *world) run() {
 		}
 		how := a.next()
 		if !slices.Contains([]string{"ok", "slow", "fails"}, how) {
-			w.d.Fatalf(w.t, "a disk is ok, slow, or fails")
+			w.fatalf("a disk is ok, slow, or fails")
 		}
 		n.how = how
 	case "stored", "took-epoch":
@@ -171,12 +191,12 @@ func (w *world) run() {
 		}
 		a.end()
 		switch {
-		case w.d.Cmd == "stored" && n.storing != nil:
+		case a.d.Cmd == "stored" && n.storing != nil:
 			n.stored(err)
-		case w.d.Cmd == "took-epoch" && n.taking != nil:
+		case a.d.Cmd == "took-epoch" && n.taking != nil:
 			n.took(err)
 		default:
-			w.d.Fatalf(w.t, "nothing is under way")
+			w.fatalf("nothing is under way")
 		}
 	case "clock":
 		n := a.node()
@@ -185,7 +205,7 @@ func (w *world) run() {
 	case "write":
 		n := a.running()
 		if n.m.role != Active {
-			w.d.Fatalf(w.t, "%d is not active", n.id)
+			w.fatalf("%d is not active", n.id)
 		}
 		n.place.Pos += uint64(a.number(a.next()))
 		a.end()
@@ -196,7 +216,7 @@ func (w *world) run() {
 	case "stall", "flow":
 		from, to := a.node(), a.node()
 		a.end()
-		w.stalled[[2]int{from.id, to.id}] = w.d.Cmd == "stall"
+		w.stalled[[2]int{from.id, to.id}] = a.d.Cmd == "stall"
 	case "broken":
 		n := a.running()
 		a.end()
@@ -220,7 +240,7 @@ func (w *world) run() {
 	case "receive":
 		n := a.running()
 		if a.next() != "from" {
-			w.d.Fatalf(w.t, "from whom?")
+			w.fatalf("from whom?")
 		}
 		from := a.node()
 		msg := a.message()
@@ -238,10 +258,10 @@ func (w *world) run() {
 		}
 	case "hide", "show":
 		for len(a.args) > 0 {
-			w.hidden[a.next()] = w.d.Cmd == "hide"
+			w.hidden[a.next()] = a.d.Cmd == "hide"
 		}
 	default:
-		w.d.Fatalf(w.t, "unknown directive %s", w.d.Cmd)
+		w.fatalf("unknown directive %s", a.d.Cmd)
 	}
 	a.end()
 	if quiet {
@@ -282,6 +302,17 @@ func (w *world) showWire() {
 	}
 }
 
+// reset breaks the connections between two nodes; both learn of it.
+func (w *world) reset(a, b *node) {
+	for _, c := range w.conns {
+		if c.from == a && c.to == b || c.from == b && c.to == a {
+			w.discard(func(p *packet) bool { return p.conn == c })
+			w.wire = append(w.wire, &packet{from: c.to, to: c.from, sent: w.now, conn: c, end: true},
+				&packet{from: c.from, to: c.to, sent: w.now, conn: c, end: true})
+		}
+	}
+}
+
 // linkDown cuts a link. Refused, as if there were no process at the other end.
 func (w *world) linkDown(a *arguments) {
 	from, to, how := a.node(), a.node(), a.next()
@@ -294,15 +325,9 @@ func (w *world) linkDown(a *arguments) {
 	switch how {
 	case "silent":
 	case "refused":
-		for _, c := range w.conns {
-			if c.from == from && c.to == to || c.from == to && c.to == from {
-				w.discard(func(p *packet) bool { return p.conn == c })
-				w.wire = append(w.wire, &packet{from: c.to, to: c.from, sent: w.now, conn: c, end: true},
-					&packet{from: c.from, to: c.to, sent: w.now, conn: c, end: true})
-			}
-		}
+		w.reset(from, to)
 	default:
-		w.d.Fatalf(w.t, "a link is silent or refused")
+		w.fatalf("a link is silent or refused")
 	}
 }
 
@@ -372,13 +397,13 @@ func (n *node) showStatus() {
 
 // arguments reads those of a directive; what is left over is an error.
 type arguments struct {
+	t    *testing.T
+	d    *datadriven.TestData
 	w    *world
 	args []datadriven.CmdArg
 }
 
-func newArguments(w *world) *arguments { return &arguments{w, slices.Clone(w.d.CmdArgs)} }
-
-func (a *arguments) fatalf(format string, args ...any) { a.w.d.Fatalf(a.w.t, format, args...) }
+func (a *arguments) fatalf(format string, args ...any) { a.d.Fatalf(a.t, format, args...) }
 
 // take removes an argument by its name, and returns its value if it has one.
 func (a *arguments) take(name string) (value string, ok bool) {

@@ -7,10 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
-
-	"github.com/cockroachdb/datadriven"
 
 	"github.com/stile-lock/stile/server/peers"
 	"github.com/stile-lock/stile/server/replica"
@@ -22,8 +19,7 @@ import (
 //
 // A table is a place and nothing else; the stream moves it.
 type world struct {
-	t       *testing.T
-	d       *datadriven.TestData
+	fatalf  func(format string, args ...any)
 	now     Time
 	cfg     Config // what all have in common
 	nodes   []*node
@@ -34,6 +30,7 @@ type world struct {
 	cut     map[[2]int]string // from, to → how
 	stalled map[[2]int]bool   // from, to: the stream does not move
 	banned  map[uint64]bool
+	used    map[replica.Epoch]bool
 	serving string // the ids that serve
 	out     strings.Builder
 	boots   uint64
@@ -88,33 +85,11 @@ type packet struct {
 
 const origin = 10 * time.Second
 
-func newWorld(t *testing.T, d *datadriven.TestData) *world {
+func newWorld(n int, cfg Config, fatalf func(string, ...any)) *world {
 	w := &world{
-		t: t, d: d, now: origin, hidden: map[string]bool{"dial": true, "status": true, "ack": true},
-		cut: map[[2]int]string{}, stalled: map[[2]int]bool{}, banned: map[uint64]bool{},
-		cfg: Config{
-			Heartbeat: 100 * time.Millisecond, FailureTimeout: time.Second, BootGrace: 2 * time.Second,
-			StopTimeout: 5 * time.Second, Takeback: -1, SyncTimeout: 500 * time.Millisecond,
-		},
+		fatalf: fatalf, now: origin, cfg: cfg, hidden: map[string]bool{"dial": true, "status": true, "ack": true},
+		cut: map[[2]int]string{}, stalled: map[[2]int]bool{}, banned: map[uint64]bool{}, used: map[replica.Epoch]bool{},
 	}
-	a := newArguments(w)
-	n := 3
-	if len(a.args) > 0 && len(a.args[0].Vals) == 0 {
-		n = a.number(a.next())
-	}
-	for name, p := range map[string]*time.Duration{
-		"heartbeat": &w.cfg.Heartbeat, "failure-timeout": &w.cfg.FailureTimeout, "boot-grace": &w.cfg.BootGrace,
-		"stop-timeout": &w.cfg.StopTimeout, "takeback": &w.cfg.Takeback, "sync-timeout": &w.cfg.SyncTimeout,
-	} {
-		if v, ok := a.take(name); ok {
-			*p = a.duration(v)
-		}
-	}
-	if v, ok := a.take("min-in-sync"); ok {
-		w.cfg.MinInSync = a.number(v)
-	}
-	_, w.cfg.Sync = a.take("sync")
-	a.end()
 	list := make([]string, n)
 	for id := range n {
 		list[id] = fmt.Sprintf("n%d:1", id)
@@ -123,6 +98,14 @@ func newWorld(t *testing.T, d *datadriven.TestData) *world {
 		w.nodes = append(w.nodes, &node{w: w, id: id, how: "ok", peers: strings.Join(list, ","), from: -1})
 	}
 	return w
+}
+
+// usual is the part of the Config that nodes have in common.
+func usual() Config {
+	return Config{
+		Heartbeat: 100 * time.Millisecond, FailureTimeout: time.Second, BootGrace: 2 * time.Second,
+		StopTimeout: 5 * time.Second, Takeback: -1, SyncTimeout: 500 * time.Millisecond,
+	}
 }
 
 func (w *world) printf(format string, args ...any) {
@@ -135,7 +118,7 @@ func (n *node) printf(format string, args ...any) {
 }
 
 // start runs a new process.
-func (n *node) start() {
+func (n *node) start(failureTimeout time.Duration) {
 	w := n.w
 	w.boots++
 	n.boot = w.boots
@@ -144,10 +127,10 @@ func (n *node) start() {
 	n.mode, n.committed = Hold, math.MaxUint64
 	list, err := peers.Parse(n.peers)
 	if err != nil {
-		w.d.Fatalf(w.t, "%v", err)
+		w.fatalf("%v", err)
 	}
 	cfg := w.cfg
-	cfg.Self, cfg.Boot, cfg.Known = uint8(n.id), n.boot, n.disk
+	cfg.Self, cfg.Boot, cfg.Known, cfg.FailureTimeout = uint8(n.id), n.boot, n.disk, failureTimeout
 	for _, p := range list {
 		cfg.Order = append(cfg.Order, p.ID)
 	}
@@ -172,7 +155,7 @@ func (n *node) up() bool { return n.m != nil && n.w.now >= n.asleep }
 func (n *node) carry() {
 	for round := 0; n.m != nil; round++ {
 		if round > 1000 {
-			n.w.d.Fatalf(n.w.t, "node %d finds no rest", n.id)
+			n.w.fatalf("node %d finds no rest", n.id)
 		}
 		actions := n.m.Actions()
 		for _, a := range actions {
@@ -245,6 +228,7 @@ func (n *node) do(a Action) {
 		delete(n.feeds, int(a.Peer))
 	case Promote:
 		n.printf("PROMOTE reign %v base %v gap %v", a.Reign, a.Base, a.Gap)
+		n.use(a.Reign)
 		n.place, n.forked, n.from = Start(a.Reign, a.Start), false, -1
 	case UseEpoch:
 		ahead := ""
@@ -252,6 +236,7 @@ func (n *node) do(a Action) {
 			ahead = ", ahead"
 		}
 		n.printf("use epoch %v%s", a.Epoch, ahead)
+		n.use(a.Epoch)
 		n.place.Pos++
 	case Demote:
 		n.printf("DEMOTE to %v", a.Place)
@@ -284,8 +269,20 @@ func (n *node) do(a Action) {
 		n.printf("DONE")
 		n.leaving = true
 	default:
-		w.d.Fatalf(w.t, "unknown action %T", a)
+		w.fatalf("unknown action %T", a)
 	}
+}
+
+// use checks that the node gives tokens under an epoch that is on its disk, and
+// that nobody has used.
+func (n *node) use(e replica.Epoch) {
+	if less(n.disk, e) {
+		n.w.fatalf("node %d uses epoch %v, and has %v on its disk", n.id, e, n.disk)
+	}
+	if n.w.used[e] {
+		n.w.fatalf("node %d uses epoch %v again", n.id, e)
+	}
+	n.w.used[e] = true
 }
 
 func (n *node) showMode() string {
@@ -299,7 +296,7 @@ func (n *node) send(to int, msg Message) {
 	w := n.w
 	msg, err := Decode(Append(nil, msg))
 	if err != nil {
-		w.d.Fatalf(w.t, "%T can't be sent", msg)
+		w.fatalf("%T can't be sent", msg)
 	}
 	if kind, text := describe(msg); kind != "" {
 		n.show(kind, "> %d %s", to, text)
@@ -575,7 +572,10 @@ func (n *node) took(err error) {
 	op := n.taking
 	n.taking = nil
 	clock := 1000 + n.clock + int((n.w.now-origin)/time.Second)
-	e := replica.Epoch{N: max(op.Above+1, uint32(max(clock, 0))), Node: uint8(n.id)}
+	e := replica.Epoch{N: max(min(op.Above, 1<<31-2)+1, uint32(max(clock, 0))), Node: uint8(n.id)}
+	if op.Above == 1<<31-1 {
+		err = errors.New("no epoch is left")
+	}
 	if err == nil {
 		n.disk = e
 	}
@@ -589,7 +589,7 @@ func (w *world) rest() {
 	flows := func(*node, *node) bool { return true }
 	for round := 0; w.deliver(all) || w.disks() || w.flow(flows); round++ {
 		if round > 20000 {
-			w.d.Fatalf(w.t, "the cluster finds no rest; its last words:\n%s", w.out.String()[max(0, w.out.Len()-2000):])
+			w.fatalf("the cluster finds no rest; its last words:\n%s", w.out.String()[max(0, w.out.Len()-2000):])
 		}
 	}
 	w.checkServing()

@@ -186,6 +186,8 @@ func (g *Gate) SetMode(now lockspace.Time, mode cluster.Mode) {
 	case cluster.Refuse:
 		// Who waits in line already goes on waiting.
 		g.answerKept(now)
+		g.Space.EndHeld(now, lockspace.Refused, protocol.CodeNoActive)
+		g.cfg.Out.Settle()
 	case cluster.Ending:
 		g.answerKept(now)
 		g.Space.EndSessions(now, lockspace.Refused, protocol.CodeStopping)

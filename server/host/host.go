@@ -110,7 +110,7 @@ func New(cfg Config) *Host {
 		Roles: cluster.Config{
 			Self: self.ID, Order: order, Boot: h.boot,
 			Advertise: self.Addr, Peers: cfg.Peers.String(),
-			Compatible: h.compatible,
+			Compatible: h.compatible, Listed: h.listed,
 			Heartbeat:  cfg.Heartbeat, FailureTimeout: cfg.FailureTimeout, BootGrace: cfg.BootGrace,
 			StopTimeout: cfg.StopTimeout, Takeback: cfg.Takeback,
 			Sync: cfg.Sync, SyncTimeout: cfg.SyncTimeout, MinInSync: cfg.MinInSync,
@@ -198,8 +198,9 @@ func (h *Host) linkEvent(e peer.Event) {
 	case peer.DialFailed:
 		h.debug(e)
 		var rejected *peer.RejectedError
-		alive := errors.As(e.Err, &rejected)
-		if alive && rejected.Verdict == peer.Twice {
+		turned := errors.As(e.Err, &rejected)
+		alive := turned || errors.Is(e.Err, peer.ErrUnproved)
+		if turned && rejected.Verdict == peer.Twice {
 			(*world)(h).Fail("another process runs with the id of this node: give each node an entry of its own in --peers")
 		}
 		h.post(func(now time.Duration) { h.member.DialFailed(now, id, refused, alive) })
@@ -257,6 +258,13 @@ func (h *Host) compatible(list string) error {
 		return err
 	}
 	return peers.Compatible(h.cfg.Peers, theirs)
+}
+
+// listed reports whether a node that says it has the id may be the one that we
+// list under it.
+func (h *Host) listed(id uint8, advertise string) bool {
+	i, ok := h.cfg.Peers.Index(id)
+	return !ok || peers.Canonical(h.cfg.Peers[i].Addr) == peers.Canonical(advertise)
 }
 
 // Status is what an operator sees.

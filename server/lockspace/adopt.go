@@ -7,8 +7,9 @@ import "github.com/stile-lock/stile/protocol/invariants"
 // table has known the token of an offered grant: then its own record of it
 // stands. It reports whether both had granted the key.
 //
-// What is adopted is recorded, for the standbys of this node, and causes
-// effects like any other call.
+// What is adopted is recorded, for the standbys of this node. Nobody in line
+// is granted anything before the next Advance, and no lease ends that is due:
+// a grant of the other node may be among the rows to come.
 func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 	s.begin(now)
 	s.mustServe()
@@ -20,24 +21,24 @@ func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 		if c.Token == 0 {
 			return false
 		}
-		e := s.enter(c.Key)
+		e := s.enterAsIs(c.Key)
 		conflict = s.adoptGrant(e, c, known)
 		s.leave(e)
 	case GrantEnded:
-		e := s.find(c.Key)
-		if e == nil {
-			return false
-		}
+		e := s.enterAsIs(c.Key)
 		if e.token != 0 && e.token == c.Token && e.inherited && !e.renewed {
 			s.endGrant(e)
-			s.grantNext(e)
+			if e.line != nil && e.line.attached.len() > 0 {
+				s.leaveFree(e)
+				s.adopted = true
+			}
 		}
 		s.leave(e)
 	case WaiterQueued:
 		if c.Nonce.none() {
 			return false
 		}
-		e := s.enter(c.Key)
+		e := s.enterAsIs(c.Key)
 		s.adoptWaiter(e, c)
 		s.leave(e)
 	case SpentKnown:
@@ -70,7 +71,9 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 	if !nonce.none() {
 		fp = fingerprintOf(c.Key, &nonce)
 	}
-	if e.token != 0 {
+	if e.token != 0 && e.deadline <= s.now {
+		s.endGrant(e)
+	} else if e.token != 0 {
 		conflict = true
 		if e.token > c.Token {
 			return true

@@ -43,7 +43,7 @@ func (s *Space) check() {
 				if e.token == 0 && ln.attached.len() > 0 && !e.behind {
 					s.broken("key %q is free though somebody waits", e.key)
 				}
-				if e.token == 0 && ln.attached.len() > 0 && s.now < s.reservedUntil && !s.reserved(e, uint64(ln.attached.items[0].at)) {
+				if e.token == 0 && ln.attached.len() > 0 && s.now < s.reservedUntil && !s.adopted && !s.reserved(e, uint64(ln.attached.items[0].at)) {
 					s.broken("key %q is free though nobody stands before the first who waits", e.key)
 				}
 				if ln.attached.len()+ln.detached+ln.owed == 0 {

@@ -111,6 +111,22 @@ func (s *Space) EndSessions(now Time, kind Kind, code protocol.Code) {
 	}
 }
 
+// EndHeld ends every acquire that was held, in order of arrival. Those in line
+// wait on.
+func (s *Space) EndHeld(now Time, kind Kind, code protocol.Code) {
+	s.begin(now)
+	if invariants.Enabled {
+		defer s.check()
+	}
+	for s.heldOrder.len() > 0 {
+		r := s.heldOrder.items[0].v.request
+		e := r.e
+		s.leaveHeld(r)
+		s.finish(r, kind, code)
+		s.leave(e)
+	}
+}
+
 // EndWaiters ends every waiter with the code, in order of arrival. Grants
 // stay.
 func (s *Space) EndWaiters(now Time, code protocol.Code) { s.EndSessions(now, Refused, code) }

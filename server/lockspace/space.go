@@ -88,6 +88,7 @@ type Space struct {
 	// wait, those that were granted or forgotten since included.
 	reservedUntil Time
 	behind        []*entry
+	adopted       bool    // some of them were left so by Adopt, whoever is first
 	ended         []Ended // the inherited grants that ended in this reign
 
 	unchecked int // calls since the invariants were checked, in test builds
@@ -475,7 +476,7 @@ func (s *Space) Advance(now Time, most int) (more bool) {
 		}
 		e := s.behind[0]
 		if s.behind = s.behind[1:]; len(s.behind) == 0 {
-			s.behind = nil
+			s.behind, s.adopted = nil, false
 		}
 		e.behind = false
 		if e.token == 0 {

@@ -3,6 +3,7 @@ package lockspace
 import (
 	"time"
 
+	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/protocol/invariants"
 )
 
@@ -63,6 +64,23 @@ func (s *Space) Follow(now Time) {
 		}
 		r.mayQueue = true // it did
 		s.putHeld(r, r.place.until)
+	}
+}
+
+// Disown is called after Follow where another node goes on without what this
+// one has granted: grants that nobody was told of yet become no-active. Who
+// serves now has them, if it took them over, under their nonces.
+func (s *Space) Disown(now Time) {
+	s.begin(now)
+	for _, first := range s.sessions { // in no order, and none shows
+		for r := first; ; r = r.next {
+			if r.state == ended && r.kind == Granted {
+				r.kind, r.code, r.token = Refused, protocol.CodeNoActive, 0
+			}
+			if r.next == first {
+				break
+			}
+		}
 	}
 }
 

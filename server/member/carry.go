@@ -117,6 +117,9 @@ func (m *Member) demote(at replica.Place) {
 		// What was changed here and not let out may be lost.
 		m.table.Abandon()
 		m.log, m.forked = nil, true
+		for i := range m.table.Shards() {
+			m.table.With(i, func(s *lockspace.Space) { s.Disown(now) })
+		}
 	}
 	m.active, m.from = false, -1
 	m.receiver = replica.NewReceiver(at)

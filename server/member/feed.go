@@ -13,8 +13,9 @@ import (
 // feeds is what goes to each peer as data: parts of an offer first, then the
 // stream. The writers of the links pull it.
 type feeds struct {
-	fed  atomic.Uint32 // ids of the peers that are fed, as bits
-	each [16]struct {
+	fed      atomic.Uint32 // ids of the peers that are fed, as bits
+	offering atomic.Uint32 // and of those that an offer goes to
+	each     [16]struct {
 		mu     sync.Mutex
 		sender *replica.Sender
 		stream uint64
@@ -31,7 +32,9 @@ func (m *Member) Next(peer uint8, most int, buf []byte) (frame []byte, ok bool, 
 	defer f.mu.Unlock()
 	if len(f.offers) > 0 {
 		frame = append(buf, f.offers[0]...)
-		f.offers = f.offers[1:]
+		if f.offers = f.offers[1:]; len(f.offers) == 0 {
+			m.feeds.offering.And(^uint32(1 << peer))
+		}
 		return frame, true, 0
 	}
 	if f.sender == nil {
@@ -79,6 +82,7 @@ func (f *feeds) clear(peer uint8) {
 	e := &f.each[peer]
 	e.mu.Lock()
 	e.sender, e.stream, e.offers = nil, 0, nil
+	f.offering.And(^uint32(1 << peer))
 	f.fed.And(^uint32(1 << peer))
 	e.mu.Unlock()
 }
@@ -103,6 +107,7 @@ func (m *Member) sendOffer(a cluster.SendOffer) {
 	f := &m.feeds.each[a.Via]
 	f.mu.Lock()
 	f.offers = parts
+	m.feeds.offering.Or(1 << a.Via)
 	f.mu.Unlock()
 	m.feeds.fed.Or(1 << a.Via)
 	m.world.Kick(a.Via)

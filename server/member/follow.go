@@ -15,7 +15,6 @@ func (m *Member) takeFrame(peer uint8, frame []byte) {
 	if m.active || int(peer) != m.from {
 		return
 	}
-	before := m.receiver.Place()
 	err := m.receiver.Frame(frame, sink{m})
 	if err != nil {
 		m.world.Log(slog.LevelWarn, "the stream can't be followed", []slog.Attr{slog.Int("peer", int(peer)), slog.Any("error", err)})
@@ -24,7 +23,8 @@ func (m *Member) takeFrame(peer uint8, frame []byte) {
 	if m.log == nil && at != (replica.Place{}) && !m.forked || m.log != nil && m.log.Place() != at {
 		m.log = replica.NewLogAt(at, replica.Place{}, m.cfg.KeepLog)
 	}
-	m.ackDue = m.ackDue || at != before
+	// Also of a stream that has nothing new: who feeds it has to know.
+	m.ackDue = m.ackDue || err == nil && !m.receiver.Syncing()
 	m.roles.Progress(m.now, err != nil)
 }
 
@@ -79,6 +79,9 @@ func (s sink) Install() {
 	}
 	m.staged = nil
 	m.log, m.forked = nil, false // the log is begun anew by takeFrame
+	for id := range m.feeds.each {
+		m.feeds.stop(uint8(id)) // rows of a table that is no more
+	}
 }
 
 // offer is the table of another active that has stepped down, as far as it

@@ -88,7 +88,9 @@ type Member struct {
 	log      *replica.Log // what can be fed to others; of a standby: what it applied
 	staged   []*lockspace.Space
 	// forked: this node served beside another active and gave way. Its place
-	// is where its reign began, but its table is another.
+	// is where its reign began, but its table is another. As long as it still
+	// offers that table, it is told as forked in any case: the other active
+	// waits for the rest.
 	forked bool
 	from   int // the peer that the stream comes from; -1: nobody
 	stream uint64
@@ -110,7 +112,7 @@ func New(cfg Config, world World, table Table, now cluster.Time) *Member {
 	m := &Member{cfg: cfg, world: world, table: table, now: now, from: -1,
 		receiver: replica.NewReceiver(replica.Place{}), committed: 1<<64 - 1}
 	m.cfg.Roles.Place = m.Place
-	m.cfg.Roles.Forked = func() bool { return m.forked }
+	m.cfg.Roles.Forked = func() bool { return m.forked || m.feeds.offering.Load() != 0 }
 	for i := range table.Shards() {
 		table.With(i, func(s *lockspace.Space) { s.Follow(table.Now()) })
 	}

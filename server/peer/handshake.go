@@ -39,6 +39,10 @@ const (
 	Twice             // an older process with the dialer's id lives; see Mesh.Ban
 )
 
+// ErrUnproved says that a node answered, but the two did not agree on the
+// cluster's secret.
+var ErrUnproved = errors.New("the handshake failed")
+
 // RejectedError is a peer's reason to turn this node away. The peer is there,
 // and has the same secret.
 type RejectedError struct {
@@ -133,7 +137,7 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 
 	var head [1 + 8]byte
 	if _, err = io.ReadFull(nc, head[:]); wasClosed(err) {
-		return w, false, errors.New("closed in the handshake: either it has another cluster secret, see its log, or it is stopping")
+		return w, false, fmt.Errorf("%w: it closed: either it has another cluster secret, see its log, or it is stopping", ErrUnproved)
 	} else if err != nil {
 		return w, false, err
 	}
@@ -147,7 +151,7 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 		return w, false, err
 	}
 	if !hmac.Equal(proof[:], m.proof(acceptorLabel, said)) {
-		return w, false, errors.New("it does not know the cluster's secret; set the same on all nodes")
+		return w, false, fmt.Errorf("%w: it does not know the cluster's secret; set the same on all nodes", ErrUnproved)
 	}
 	if v := Verdict(head[0]); v != accepted {
 		return w, false, &RejectedError{Verdict: v, Reason: string(text)}

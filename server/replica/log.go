@@ -28,7 +28,7 @@ var ErrOverrun = errors.New("replica: the standby is too slow: the log no longer
 type Log struct {
 	reign Epoch
 	base  Place
-	start uint64        // where it began
+	start uint64        // the position before its first record
 	pos   atomic.Uint64 // of the last record; written under mu
 
 	blockLen int // the constant; less in tests
@@ -59,9 +59,10 @@ func NewLog(reign Epoch, base Place, keepBytes int) *Log {
 	return NewLogAt(Place{Reign: reign}, base, keepBytes)
 }
 
-// NewLogAt returns a log that begins after the place: that of a standby, for
-// handing on what it has. base is that of the reign, or the zero place if it
-// is not known.
+// NewLogAt returns a log whose first record has the position after the place:
+// of a reign that begins there, with the base that it begins from; or that a
+// standby keeps of a reign from there on, for handing on what it has. The base
+// is then the zero place, since nobody can be given all of the reign.
 func NewLogAt(place, base Place, keepBytes int) *Log {
 	if keepBytes <= 0 {
 		keepBytes = DefaultKeep

@@ -265,29 +265,63 @@ type fixed struct{ at uint64 }
 
 func (f *fixed) Rows(_ int, buf []byte) ([]byte, uint64, bool) { return buf, f.at, false }
 
-// TestLogAt: a standby hands on what it has.
+// TestLogAt: a reign may begin anywhere, and a standby hands on what it has.
 func TestLogAt(t *testing.T) {
-	log := NewLogAt(Place{Epoch{4, 1}, 100}, Place{Epoch{3, 0}, 5}, 0)
-	if log.Pos() != 100 || log.First() != 101 || log.Reign() != (Epoch{4, 1}) {
-		t.Errorf("a new log: Pos %d, First %d, Reign %v", log.Pos(), log.First(), log.Reign())
-	}
-	for range 3 {
-		rec := numbered(log.Pos() + 1)
-		log.Append(&rec)
-	}
-	for have, want := range map[Place]Mode{
-		{Epoch{3, 0}, 5}:   Snapshot, // its beginning is not there
-		{Epoch{4, 1}, 99}:  Snapshot,
-		{Epoch{4, 1}, 100}: Tail,
-		{Epoch{4, 1}, 103}: Tail,
-		{Epoch{4, 1}, 104}: Snapshot,
+	for _, tt := range []struct {
+		base Place
+		want map[Place]Mode
+	}{
+		{Place{Epoch{3, 0}, 5}, map[Place]Mode{
+			{Epoch{3, 0}, 5}:   FromBase,
+			{Epoch{3, 0}, 6}:   Snapshot,
+			{Epoch{4, 1}, 0}:   Snapshot,
+			{Epoch{4, 1}, 99}:  Snapshot,
+			{Epoch{4, 1}, 100}: Tail,
+			{Epoch{4, 1}, 103}: Tail,
+			{Epoch{4, 1}, 104}: Snapshot,
+			{}:                 Snapshot,
+		}},
+		{Place{}, map[Place]Mode{
+			{Epoch{3, 0}, 5}:   Snapshot,
+			{Epoch{4, 1}, 99}:  Snapshot,
+			{Epoch{4, 1}, 100}: Tail,
+			{}:                 Snapshot,
+		}},
 	} {
-		if got := NewSender(log, 1, have, &fixed{}).Mode(); got != want {
-			t.Errorf("from %v: %v, want %v", have, got, want)
+		log := NewLogAt(Place{Epoch{4, 1}, 100}, tt.base, 0)
+		if log.Pos() != 100 || log.First() != 101 || log.Reign() != (Epoch{4, 1}) || log.Base() != tt.base {
+			t.Errorf("a new log: Pos %d, First %d, Reign %v, Base %v", log.Pos(), log.First(), log.Reign(), log.Base())
 		}
+		for range 3 {
+			rec := numbered(log.Pos() + 1)
+			log.Append(&rec)
+		}
+		for have, want := range tt.want {
+			s := NewSender(log, 1, have, &fixed{at: 103})
+			if s.Mode() != want {
+				t.Errorf("base %v, from %v: %v, want %v", tt.base, have, s.Mode(), want)
+			}
+			recv, sink := NewReceiver(have), &nowhere{}
+			recv.Expect(1)
+			for {
+				frame, ok, err := s.Next(MaxFrame, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				if err := recv.Frame(frame, sink); err != nil {
+					t.Errorf("base %v, from %v: %v", tt.base, have, err)
+				}
+			}
+			if recv.Place() != log.Place() || want == FromBase && sink.applied != 3 {
+				t.Errorf("base %v, from %v: the copy is at %v, %d applied", tt.base, have, recv.Place(), sink.applied)
+			}
+		}
+		c, _ := log.seek(100)
+		readAll(t, log, c, 103)
 	}
-	c, _ := log.seek(100)
-	readAll(t, log, c, 103)
 }
 
 // greedy is a source that fills whatever it is given.

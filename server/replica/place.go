@@ -36,7 +36,7 @@ func (e Epoch) String() string { return fmt.Sprintf("%d.%d", e.N, e.Node) }
 // stream.
 type Place struct {
 	Reign Epoch
-	Pos   uint64 // of the last record; 0: only what the reign began with
+	Pos   uint64 // of the last record, or where the reign began
 }
 
 // Compare orders places by reign first, then by position.

@@ -373,7 +373,7 @@ func TestSource(t *testing.T) {
 			if len(seen) != keys || seenHighest != tokens {
 				t.Errorf("at most %d: %d keys, want %d; highest token %d, want %d", most, len(seen), keys, seenHighest, tokens)
 			}
-			if holds < keys/rowsAtOnce {
+			if holds < keys/256 {
 				t.Errorf("the locks were taken %d times: too much under one hold", holds)
 			}
 			if b, _, more := src.Rows(most, nil); len(b) > 0 || more {

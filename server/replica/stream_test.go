@@ -253,7 +253,7 @@ func TestStream(t *testing.T) {
 				if mode != Snapshot {
 					t.Fatalf("a standby that has nothing gets %v", mode)
 				}
-			case have == a.log.Base() && a.log.First() == 1:
+			case have == a.log.Base() && a.log.First() == a.start+1:
 				if mode != FromBase {
 					t.Fatalf("a standby at the base %v gets %v", have, mode)
 				}
@@ -408,8 +408,8 @@ func TestStream(t *testing.T) {
 				if base.Reign == a.log.Reign() && !maps.Equal(a.at(base.Pos), s.live) {
 					t.Fatalf("not the table at %v", base)
 				}
-				reign := Epoch{a.log.Reign().N + 1, 2}
-				a = newActive(newLog(Place{Reign: reign}, base, blocks, blockLen), maps.Clone(s.live), keys)
+				begin := Place{Epoch{a.log.Reign().N + 1, 2}, rapid.SampledFrom([]uint64{0, 0, 1000}).Draw(t, "begin")}
+				a = newActive(newLog(begin, base, blocks, blockLen), maps.Clone(s.live), keys)
 			},
 		})
 		// In the end everybody has everything.
