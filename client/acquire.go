@@ -134,7 +134,7 @@ func (c *Client) route(a *acquire, now time.Time) {
 			return
 		case s.conn != nil && s.conn.live: // full
 		case a.wasDialled(s):
-			s.restUntil = now.Add(redirectRest)
+			s.rest(now)
 			a.note(s, "redirected there, but "+s.reason())
 		case now.Before(s.restUntil):
 			a.note(s, "redirected there, but "+s.reason())

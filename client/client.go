@@ -23,7 +23,8 @@ const (
 	redirectMax  = time.Second
 	redirectsTop = 10
 	placeTakes   = 200 * time.Millisecond // before a place in a queue counts
-	redirectRest = 3 * time.Second        // before a failed redirect's address is dialled again
+	redirectRest = 3 * time.Second        // before a redirect's address that did not answer is dialled again
+	refusedRest  = 250 * time.Millisecond // the same for one that refused: a node that restarts is soon back
 	unlistedKeep = 30 * time.Second       // after an unlisted address ceased to serve
 	leastMaximum = 60 * time.Second       // every server's maximum lease is at least this
 

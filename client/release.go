@@ -184,7 +184,7 @@ func (d *delivery) write(now time.Time) {
 		d.target = nil
 	} else if s == nil || s.removed || !s.trying {
 		if s != nil && d.targetDialled {
-			s.restUntil = now.Add(redirectRest)
+			s.rest(now)
 		}
 		d.target = nil
 		n = c.pickOther(d.origin, d.avoid, d.can())

@@ -41,6 +41,7 @@ type slot struct {
 
 	// For the rules on redirects (redirect.go).
 	restUntil time.Time // failed as a redirect: not dialled on demand before
+	silent    bool      // the last try ended without an answer, not with a refusal
 	served    bool
 	ceased    time.Time // unlisted: since when it does not serve
 	retire    *time.Timer
@@ -130,6 +131,7 @@ func (s *slot) begin(now time.Time) {
 			return
 		}
 		if s.conn != nil {
+			s.silent = true
 			s.conn.fail(errors.New("connected, but no answer to the hello in time"))
 			return
 		}
@@ -167,16 +169,28 @@ func (s *slot) try() {
 		err = context.Cause(s.dialCtx)
 	}
 	if err != nil {
-		if s.dialCtx.Err() != nil && !s.c.closed {
+		s.silent = s.dialCtx.Err() != nil
+		if s.silent && !s.c.closed {
 			err = errors.New("no connection in time")
 		}
 		s.tryFailed(err, time.Now())
 		s.c.mu.Unlock()
 		return
 	}
+	s.silent = false
 	n := s.start(nc, time.Now())
 	s.c.mu.Unlock()
 	n.read()
+}
+
+// rest keeps an address from being dialled again at once that a redirect has
+// named and that could not be reached.
+func (s *slot) rest(now time.Time) {
+	if s.silent {
+		s.restUntil = now.Add(redirectRest)
+	} else {
+		s.restUntil = now.Add(refusedRest)
+	}
 }
 
 func (s *slot) dial(ctx context.Context) (net.Conn, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stile-lock/stile/server/replica"
 )
@@ -111,6 +112,7 @@ func Decode(b []byte) (Message, error) {
 		for _, v := range []*uint64{&s.Beat, &s.Echo, &s.Ask, &s.Answer, &s.Feeds, &s.FailureTimeout} {
 			*v = r.uint()
 		}
+		r.fail(s.FailureTimeout < uint64(time.Millisecond) || s.FailureTimeout > uint64(time.Hour))
 		s.Advertise, s.Peers = string(r.bytes(maxText)), string(r.bytes(maxText))
 		m = s
 	case typeJoin:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -78,6 +79,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a byte too many", append(Append(nil, &Join{Stream: 1}), 0)},
 		{"a role that is none", status(func(s *Status) { s.Role = Active + 1 })},
 		{"a meeting with node 16", status(func(s *Status) { s.Meeting = 17 })},
+		{"no failure timeout", status(func(s *Status) { s.FailureTimeout = 0 })},
+		{"a failure timeout of nothing", status(func(s *Status) { s.FailureTimeout = uint64(time.Millisecond) - 1 })},
+		{"a failure timeout without end", status(func(s *Status) { s.FailureTimeout = 1 << 63 })},
 		{"17 sighted", status(func(s *Status) { s.Sees = make([]Sighted, 17) })},
 		{"node 16 sighted", status(func(s *Status) { s.Sees[0].ID = 16 })},
 		{"an epoch of 32 bits", status(func(s *Status) { s.Epoch.N = 1 << 31 })},
@@ -132,12 +136,12 @@ func genMessage(t *rapid.T) Message {
 			Boot: rapid.Uint64().Draw(t, "boot"), Role: Role(rapid.IntRange(0, int(Active)).Draw(t, "role")),
 			Place: genPlace(t, "place"), Base: genPlace(t, "base"), Epoch: genEpoch(t, "epoch"), Known: genEpoch(t, "known"),
 			Stopping: rapid.Bool().Draw(t, "stopping"), Unfit: rapid.Bool().Draw(t, "unfit"),
-			Fresh: rapid.Bool().Draw(t, "fresh"), Paused: rapid.Bool().Draw(t, "paused"),
+			Fresh: rapid.Bool().Draw(t, "fresh"), Forked: rapid.Bool().Draw(t, "forked"), Paused: rapid.Bool().Draw(t, "paused"),
 			Meeting: rapid.Uint8Range(0, 16).Draw(t, "meeting"), Reach: rapid.Uint16().Draw(t, "reach"),
 			Beat: rapid.Uint64().Draw(t, "beat"), Echo: rapid.Uint64().Draw(t, "echo"),
 			Ask: rapid.Uint64().Draw(t, "ask"), Answer: rapid.Uint64().Draw(t, "answer"),
 			Feeds:          rapid.Uint64().Draw(t, "feeds"),
-			FailureTimeout: rapid.Uint64().Draw(t, "failure timeout"),
+			FailureTimeout: rapid.Uint64Range(uint64(time.Millisecond), uint64(time.Hour)).Draw(t, "failure timeout"),
 			Advertise:      rapid.StringN(-1, -1, 40).Draw(t, "advertise"), Peers: rapid.StringN(-1, -1, 40).Draw(t, "peers"),
 		}
 		for range rapid.IntRange(0, maxSighted).Draw(t, "sees") {

@@ -19,6 +19,7 @@ func TestImports(t *testing.T) {
 		},
 		"math/bits": nil,
 		"slices":    nil,
+		"strconv":   nil,
 		"time":      {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 
 		"github.com/stile-lock/stile/server/replica": nil,

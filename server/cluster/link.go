@@ -35,6 +35,7 @@ type peer struct {
 	refusedAt Time
 	alive     Time // when it last turned us away
 	began     Time // when this instance was first heard
+	upAt      Time // when the last connection came up
 	rival     *rival
 	mute      bool  // it was given up though a link was up: only a live link counts
 	reached   reach // as of the last step
@@ -219,6 +220,7 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		m.unlink(p) // the stream came on the connection before
 	}
 	l.up, l.gen = true, gen
+	p.upAt = m.now
 	p.refused = false
 	p.heard = m.now
 	p.answerNow = true
@@ -381,6 +383,9 @@ func (m *Machine) tell() {
 		p.beatAt = m.now + m.cfg.Heartbeat
 		own := s
 		own.Beat, own.Echo, own.Answer, own.Feeds = m.nextBeat(), p.theirBeat, p.theirAsk, p.feeding
+		if p.join != nil {
+			own.Feeds = p.join.Stream
+		}
 		if !p.in.up {
 			own.Echo = 0 // of a link that does not stand any more
 		}

@@ -358,6 +358,17 @@ func (m *Machine) Progress(now Time, broken bool) {
 	m.step()
 }
 
+// CutOff resets the connections with a peer that sends what can't be read.
+func (m *Machine) CutOff(now Time, id uint8) {
+	m.pass(now)
+	if p := m.byID[id]; p != nil {
+		m.cut(p)
+	} else {
+		m.do(Cut{id})
+	}
+	m.step()
+}
+
 // FeedEnded tells that the stream to the peer was given up: the peer was too
 // slow for it.
 func (m *Machine) FeedEnded(now Time, id uint8, stream uint64) {

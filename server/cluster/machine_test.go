@@ -29,34 +29,88 @@ func bans(actions []Action) (boots []uint64) {
 	return boots
 }
 
-// Of two live processes with one id the newer one is turned away. A process
-// that takes the place of another is no such case, nor is a late connection
-// of the one before.
-func TestTwins(t *testing.T) {
-	m := newMachine(usual())
-	now, gen := origin, uint64(0)
-	up := func(out bool, boot uint64) []uint64 {
-		now += 10 * time.Millisecond
-		gen++
-		m.LinkUp(now, 1, out, gen, &Status{Boot: boot, Beat: gen})
-		return bans(m.Actions())
+// linked returns a machine that has links with a process of node 1, and a
+// function that has that process echo what it was sent.
+func linked(t *testing.T, boot uint64) (m *Machine, now Time, echo func(now Time)) {
+	t.Helper()
+	m = newMachine(usual())
+	now = origin + 10*time.Millisecond
+	m.LinkUp(now, 1, true, 1, &Status{Boot: boot, Beat: 1})
+	m.LinkUp(now, 1, false, 2, &Status{Boot: boot, Beat: 2})
+	beat := uint64(2)
+	echo = func(now Time) {
+		beat++
+		m.Receive(now, 1, &Status{Boot: boot, Beat: beat, Echo: m.beat})
 	}
-	for _, step := range []struct {
-		what string
-		out  bool
-		boot uint64
-		want []uint64
-	}{
-		{"the first process", true, 100, nil},
-		{"its other link", false, 100, nil},
-		{"another process", false, 200, nil},
-		{"answers", true, 200, nil},
-		{"a late link of the first", false, 100, nil},
-		{"the first one answers", true, 100, []uint64{200}},
-	} {
-		if got := up(step.out, step.boot); !slices.Equal(got, step.want) {
-			t.Errorf("%s: turned away %v, want %v", step.what, got, step.want)
+	echo(now)
+	if m.byID[1].reached != live {
+		t.Fatal("there is no live link")
+	}
+	m.Actions()
+	return m, now, echo
+}
+
+// Of two live processes with one id the newer one is turned away, as soon as
+// the older one has shown that it lives.
+func TestTwins(t *testing.T) {
+	m, now, echo := linked(t, 100)
+	m.LinkUp(now+10*time.Millisecond, 1, false, 3, &Status{Boot: 200, Beat: 1})
+	if got := bans(m.Actions()); got != nil {
+		t.Errorf("turned away %v, though the older one may be dead", got)
+	}
+	if p := m.byID[1]; p.boot != 100 || p.reached != live {
+		t.Errorf("the link of the older one is void: boot %d, %d", p.boot, p.reached)
+	}
+	m.Tick(now + 20*time.Millisecond)
+	echo(now + 30*time.Millisecond)
+	if got := bans(m.Actions()); !slices.Equal(got, []uint64{200}) {
+		t.Errorf("turned away %v, want 200", got)
+	}
+	if p := m.byID[1]; p.boot != 100 || p.reached != live {
+		t.Errorf("boot %d, %d", p.boot, p.reached)
+	}
+}
+
+// A process that takes the place of one that has ended is no such case.
+func TestReplaced(t *testing.T) {
+	m, now, _ := linked(t, 100)
+	m.LinkUp(now+10*time.Millisecond, 1, false, 3, &Status{Boot: 200, Beat: 1})
+	m.LinkDown(now+20*time.Millisecond, 1, false, 2, false)
+	m.LinkDown(now+20*time.Millisecond, 1, true, 1, false)
+	m.LinkUp(now+30*time.Millisecond, 1, true, 4, &Status{Boot: 200, Beat: 2})
+	m.Receive(now+40*time.Millisecond, 1, &Status{Boot: 200, Beat: 3, Echo: m.beat})
+	if got := bans(m.Actions()); got != nil {
+		t.Errorf("turned away %v", got)
+	}
+	if p := m.byID[1]; p.boot != 200 || p.reached != live {
+		t.Errorf("boot %d, %d", p.boot, p.reached)
+	}
+	// What the first one dialed arrives late.
+	m.LinkUp(now+50*time.Millisecond, 1, false, 5, &Status{Boot: 100, Beat: 9})
+	if p := m.byID[1]; p.boot != 200 || p.reached != live {
+		t.Errorf("boot %d, %d", p.boot, p.reached)
+	}
+}
+
+// A beat is echoed only while the connection stands that it came on.
+func TestEchoEndsWithTheLink(t *testing.T) {
+	m, now, _ := linked(t, 100)
+	last := func() (s *Status) {
+		for _, a := range m.Actions() {
+			if send, ok := a.(Send); ok && send.Peer == 1 {
+				s, _ = send.Msg.(*Status)
+			}
 		}
+		return s
+	}
+	m.Receive(now+60*time.Millisecond, 1, &Status{Boot: 100, Beat: 50, Echo: m.beat, Ask: 1})
+	if s := last(); s == nil || s.Echo != 50 || s.Answer != 1 {
+		t.Fatalf("told %+v", s)
+	}
+	m.LinkDown(now+70*time.Millisecond, 1, false, 2, false)
+	m.Tick(now + 170*time.Millisecond)
+	if s := last(); s == nil || s.Echo != 0 {
+		t.Errorf("told %+v", s)
 	}
 }
 

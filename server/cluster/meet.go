@@ -114,7 +114,8 @@ func (m *Machine) meetByWitness(other *peer) {
 // activeComing reports whether a link with another active is about to be live.
 func (m *Machine) activeComing() bool {
 	for _, p := range m.peers {
-		if p.reached == undecided && p.known && p.st.Role == Active && !p.mismatch {
+		if p.reached != live && (p.in.up || p.out.up) && m.now-p.upAt <= m.cfg.FailureTimeout &&
+			p.known && p.st.Role == Active && !p.mismatch {
 			return true
 		}
 	}

@@ -62,7 +62,8 @@ type Status struct {
 	// Answer = n was true after n was asked.
 	Ask, Answer uint64
 
-	// Feeds is the stream that the sender feeds the receiver, 0 for none.
+	// Feeds is the stream that the sender feeds the receiver, or is about to; 0
+	// for none.
 	Feeds uint64
 
 	FailureTimeout uint64 // ns

@@ -156,7 +156,8 @@ func (m *Member) LinkUp(now cluster.Time, peer uint8, out bool, gen uint64, hell
 	status, ok := msg.(*cluster.Status)
 	if err != nil || !ok {
 		m.world.Log(slog.LevelError, "a peer's hello can't be read: is it of another version?", []slog.Attr{slog.Int("peer", int(peer))})
-		m.world.Cut(peer)
+		m.roles.CutOff(now, peer)
+		m.carry()
 		return
 	}
 	m.roles.LinkUp(now, peer, out, gen, status)
@@ -188,7 +189,8 @@ func (m *Member) Receive(now cluster.Time, peer uint8, payload []byte) {
 	msg, err := cluster.Decode(payload)
 	if err != nil {
 		m.world.Log(slog.LevelError, "a peer's message can't be read", []slog.Attr{slog.Int("peer", int(peer))})
-		m.world.Cut(peer)
+		m.roles.CutOff(now, peer)
+		m.carry()
 		return
 	}
 	if o, ok := msg.(*cluster.Offer); ok {

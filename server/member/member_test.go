@@ -587,3 +587,59 @@ func TestStrangers(t *testing.T) {
 	r.roles(0)
 	r.same(0, 1)
 }
+
+// An epoch that comes with the stream is known from then on, whatever statuses
+// tell.
+func TestEpochByStream(t *testing.T) {
+	r := newRig(t, 2, 1)
+	a, b := r.nodes[0], r.nodes[1]
+	r.run(time.Second)
+	b.slow = true
+	a.m.WantEpoch(r.now)
+	a.finish(nil)
+	frame, ok, _ := a.m.Next(1, replica.MaxFrame, nil)
+	if !ok || len(b.pending) != 0 {
+		t.Fatalf("a frame: %t; %d epochs are being stored", ok, len(b.pending))
+	}
+	before := b.acks
+	b.m.Receive(r.now, 0, frame)
+	if len(b.pending) != 1 || b.acks != before {
+		t.Errorf("%d epochs are being stored, %d acknowledgements", len(b.pending), b.acks-before)
+	}
+	b.finish(nil)
+	if b.disk != (replica.Epoch{N: 1001}) || b.acks != before+1 {
+		t.Errorf("stored %v, %d acknowledgements", b.disk, b.acks-before)
+	}
+}
+
+// Of a grant that a node knew when it became active its own record stands: if
+// it has ended here, it is not taken over from a side where it still runs.
+func TestOfferOfKnown(t *testing.T) {
+	r := newRig(t, 3, 2)
+	a, b, c := r.nodes[0], r.nodes[1], r.nodes[2]
+	a.done = true
+	r.run(time.Second)
+	token := b.acquire("k", "n")
+	r.run(100 * time.Millisecond)
+	a.done = false
+	r.run(100 * time.Millisecond)
+	b.m.Stop(r.now) // 0 inherits
+	r.run(200 * time.Millisecond)
+	r.roles(0)
+	r.split(0, 2)
+	r.run(2 * time.Second)
+	if !a.m.Active() || !c.m.Active() {
+		t.Fatal("there are not two actives")
+	}
+	if !a.release("k", token) {
+		t.Fatal("0 does not know the grant")
+	}
+	c.acquire("other", "")
+	r.heal(0, 2)
+	r.run(3 * time.Second)
+	r.roles(0)
+	r.same(0, 2)
+	if strings.Contains(a.digest(), fmt.Sprintf("k %d", token)) {
+		t.Errorf("a grant that had ended is back:\n%s", a.digest())
+	}
+}
