@@ -54,15 +54,16 @@ func linked(t *testing.T, boot uint64) (m *Machine, now Time, echo func(now Time
 // the older one has shown that it lives.
 func TestTwins(t *testing.T) {
 	m, now, echo := linked(t, 100)
-	m.LinkUp(now+10*time.Millisecond, 1, false, 3, &Status{Boot: 200, Beat: 1})
+	m.LinkUp(now+50*time.Millisecond, 1, false, 3, &Status{Boot: 200, Beat: 1})
 	if got := bans(m.Actions()); got != nil {
 		t.Errorf("turned away %v, though the older one may be dead", got)
 	}
 	if p := m.byID[1]; p.boot != 100 || p.reached != live {
 		t.Errorf("the link of the older one is void: boot %d, %d", p.boot, p.reached)
 	}
-	m.Tick(now + 20*time.Millisecond)
-	echo(now + 30*time.Millisecond)
+	m.Tick(now + 110*time.Millisecond)
+	m.Tick(now + 160*time.Millisecond)
+	echo(now + 170*time.Millisecond)
 	if got := bans(m.Actions()); !slices.Equal(got, []uint64{200}) {
 		t.Errorf("turned away %v, want 200", got)
 	}

@@ -52,14 +52,14 @@ func (m *Machine) meet() {
 // meetLower is for the active of higher priority.
 func (m *Machine) meetLower(p *peer) {
 	reign := p.st.Place.Reign
-	if m.meeting != nil || m.settled[p.id] == reign {
-		return
-	}
 	if m.place() == p.st.Base {
 		// Nothing has changed here since the other began from this very
 		// place: this node slept, or nobody reached it. It follows, loses
 		// nothing, and gets the role back by take-back.
 		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
+		return
+	}
+	if m.meeting != nil || m.settled[p.id] == reign {
 		return
 	}
 	m.say(slog.LevelWarn, "another active is there: this node waits for its table", slog.Int("peer", int(p.id)))
@@ -79,9 +79,9 @@ func (m *Machine) meetHigher(p *peer) {
 		// The other went on from this very place, and nothing has changed
 		// here since.
 		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
-	case p.st.Meeting == m.cfg.Self+1,
-		waited > 2*m.cfg.FailureTimeout,
-		waited > m.cfg.FailureTimeout && p.st.Place != m.base:
+	case p.st.Place == m.base && waited <= 2*m.cfg.FailureTimeout:
+		// It is the other that follows.
+	case p.st.Meeting == m.cfg.Self+1, waited > m.cfg.FailureTimeout:
 		m.giveWay(p.id, p.id, p.st.Place.Reign)
 	}
 }
@@ -169,7 +169,8 @@ func (m *Machine) receiveOffer(p *peer, o *Offer) {
 }
 
 // endMeeting takes over what was offered and goes on, when all has come or a
-// failure timeout has passed. The epoch is above the other's by then.
+// failure timeout has passed. The epoch is above the other's by then; a node
+// that can't store one grants nothing, and hands over.
 func (m *Machine) endMeeting() {
 	g := m.meeting
 	if g == nil || m.guard {
@@ -182,7 +183,7 @@ func (m *Machine) endMeeting() {
 		return
 	}
 	m.learn(g.epoch)
-	if m.behindKnown() {
+	if m.behindKnown() && !m.unfit {
 		return // see overtakeKnown
 	}
 	m.meeting = nil
