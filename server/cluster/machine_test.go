@@ -88,6 +88,12 @@ func TestReplaced(t *testing.T) {
 	}
 	// What the first one dialed arrives late.
 	m.LinkUp(now+50*time.Millisecond, 1, false, 5, &Status{Boot: 100, Beat: 9})
+	m.Tick(now + 100*time.Millisecond)
+	m.Tick(now + 150*time.Millisecond)
+	m.Receive(now+160*time.Millisecond, 1, &Status{Boot: 200, Beat: 4, Echo: m.beat})
+	if got := bans(m.Actions()); got != nil {
+		t.Errorf("turned away %v", got)
+	}
 	if p := m.byID[1]; p.boot != 200 || p.reached != live {
 		t.Errorf("boot %d, %d", p.boot, p.reached)
 	}

@@ -127,10 +127,6 @@ func (s *Space) EndHeld(now Time, kind Kind, code protocol.Code) {
 	}
 }
 
-// EndWaiters ends every waiter with the code, in order of arrival. Grants
-// stay.
-func (s *Space) EndWaiters(now Time, code protocol.Code) { s.EndSessions(now, Refused, code) }
-
 // putHeld holds a request that is in no line.
 func (s *Space) putHeld(r *request, until Time) {
 	r.state = held

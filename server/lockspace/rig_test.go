@@ -287,7 +287,7 @@ func (g *rig) endWaiters(code protocol.Code) {
 	g.t.Helper()
 	g.begin()
 	g.model.endWaiters(g.now, code)
-	g.space.EndWaiters(g.now, code)
+	g.space.EndSessions(g.now, Refused, code)
 	g.after()
 }
 

@@ -125,7 +125,7 @@ func TestScale(t *testing.T) {
 					s.Acquire(0, Acquire{Session: Session(n + i + 2), Key: key, Nonce: nonceOf(i + 1), MayQueue: true})
 					s.Effects()
 				}
-				s.EndWaiters(0, protocol.CodeStopping)
+				s.EndSessions(0, Refused, protocol.CodeStopping)
 				s.Effects()
 			}
 		}},

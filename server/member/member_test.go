@@ -229,6 +229,9 @@ func splitAndHeal(t *testing.T, during func(a, b *node), opts ...option) *rig {
 	r.run(3 * time.Second)
 	r.roles(0)
 	r.same(0, 1)
+	if a.stream == nil || b.stream != nil {
+		t.Errorf("changes go into a log of 0: %t, of 1: %t", a.stream != nil, b.stream != nil)
+	}
 	return r
 }
 
