@@ -31,7 +31,7 @@ func TestComesToRest(t *testing.T) {
 		}
 		w.out.WriteString("---- all is well from here on\n")
 		w.wellAgain()
-		w.tick(40*time.Second, true)
+		w.tick(20*time.Second, true)
 		active := w.activeNode(t)
 		if cfg.Takeback >= 0 && active.id != 0 {
 			w.tick(3*time.Minute, true) // it may have to wait longer

@@ -3,6 +3,8 @@ package cluster
 import (
 	"log/slog"
 	"time"
+
+	"github.com/stile-lock/stile/server/internal/broken"
 )
 
 // pass begins every call: it moves the time on, and notices that the node was
@@ -15,7 +17,9 @@ func (m *Machine) pass(now Time) {
 		return
 	}
 	// Whoever is silent gets a full failure timeout from here.
-	m.woke = m.now
+	if !broken.Rule("woken-promotes") {
+		m.woke = m.now
+	}
 	m.say(slog.LevelWarn, "this node was paused", slog.Duration("for", gap))
 	m.abortHandoff("this node was paused")
 	m.prepared = nil

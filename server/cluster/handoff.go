@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stile-lock/stile/server/internal/broken"
 	"github.com/stile-lock/stile/server/replica"
 )
 
@@ -69,7 +70,7 @@ func (m *Machine) handOff() {
 	switch {
 	case p.reached != live || p.boot != h.boot || p.feeding == 0:
 		m.abortHandoff("the successor was lost")
-	case p.st.Stopping:
+	case p.st.Stopping && !broken.Rule("stopping-successor"):
 		m.abortHandoff("the successor is stopping")
 	case m.behindKnown() && !m.unfit:
 		m.abortHandoff("a higher epoch turned up")
@@ -98,6 +99,10 @@ func (m *Machine) give(h *handoff, p *peer) {
 	m.handedTo = int(p.id)
 	if h.takeback {
 		m.takebackGo = m.now
+	}
+	if broken.Rule("giver-resumes") {
+		m.handoff = nil
+		return
 	}
 	m.stepDown(at, h.why, slog.Int("successor", int(p.id)))
 }
@@ -129,7 +134,8 @@ func (m *Machine) successor() (p *peer, why string, takeback bool) {
 func (m *Machine) best(ok func(*peer) bool) *peer {
 	var found *peer
 	for _, p := range m.peers {
-		if p.reached == live && !p.mismatch && !p.st.Stopping && !p.st.Unfit && ok(p) && (found == nil || p.rank < found.rank) {
+		stopping := p.st.Stopping && !broken.Rule("stopping-successor")
+		if p.reached == live && !p.mismatch && !stopping && !p.st.Unfit && ok(p) && (found == nil || p.rank < found.rank) {
 			found = p
 		}
 	}
@@ -222,7 +228,7 @@ func (m *Machine) receivePrepare(p *peer, msg *Prepare) {
 	}
 	m.learn(msg.Above)
 	f := m.follow
-	if m.role != Standby || m.stopping || m.unfit || f == nil || f.peer != p.id || f.pull || m.reach(p) != live || !m.take(toPrepare) {
+	if m.role != Standby || m.stopping && !broken.Rule("stopping-successor") || m.unfit || f == nil || f.peer != p.id || f.pull || m.reach(p) != live || !m.take(toPrepare) {
 		m.do(Send{p.id, &Prepared{ID: msg.ID}})
 		return
 	}
@@ -262,7 +268,7 @@ func (m *Machine) receivePrepared(p *peer, msg *Prepared) {
 func (m *Machine) receiveGo(p *peer, msg *Go) {
 	s := m.prepared
 	m.prepared = nil
-	if s == nil || s.id != msg.ID || s.from != p.id || s.epoch.N == 0 || m.role != Standby || m.stopping ||
+	if s == nil || s.id != msg.ID || s.from != p.id || s.epoch.N == 0 || m.role != Standby || m.stopping && !broken.Rule("stopping-successor") ||
 		m.follow == nil || m.follow.peer != p.id || s.gen != p.in.gen || m.follow.gen != p.in.gen ||
 		m.reach(p) != live || m.place() != msg.Place || less(s.epoch, m.known) {
 		m.say(slog.LevelWarn, "the role was offered too late", slog.Int("peer", int(p.id)))

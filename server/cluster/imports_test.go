@@ -22,6 +22,7 @@ func TestImports(t *testing.T) {
 		"strconv":   nil,
 		"time":      {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 
-		"github.com/stile-lock/stile/server/replica": nil,
+		"github.com/stile-lock/stile/server/internal/broken": {"Rule"},
+		"github.com/stile-lock/stile/server/replica":         nil,
 	})
 }

@@ -37,9 +37,10 @@ type peer struct {
 	began     Time // when this instance was first heard
 	upAt      Time // when the last connection came up
 	rival     *rival
-	mute      bool  // it was given up though a link was up: only a live link counts
-	reached   reach // as of the last step
-	linked    bool  // as the log says
+	wrong     uint64 // the process that said it is this node and can't be
+	mute      bool   // it was given up though a link was up: only a live link counts
+	reached   reach  // as of the last step
+	linked    bool   // as the log says
 
 	// What this node feeds it.
 	join     *Join // not served yet
@@ -62,7 +63,7 @@ type peer struct {
 type rival struct {
 	link  link
 	hello *Status
-	at    Time
+	at    Time // the last beat before it came
 }
 
 // link is one connection.
@@ -179,8 +180,16 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		p = m.addPeer(id, len(m.cfg.Order)+int(id))
 	}
 	if m.cfg.Listed != nil && !m.cfg.Listed(id, hello.Advertise) {
-		m.say(slog.LevelError, "a node has the id of another by its own peers list", slog.Int("id", int(id)),
-			slog.String("address", hello.Advertise), slog.String("theirs", hello.Peers), slog.String("ours", m.cfg.Peers))
+		if p.wrong != hello.Boot {
+			p.wrong = hello.Boot
+			m.say(slog.LevelError, "a node has the id of another by its own peers list", slog.Int("id", int(id)),
+				slog.String("address", hello.Advertise), slog.String("theirs", hello.Peers), slog.String("ours", m.cfg.Peers))
+		}
+		if out {
+			// It is at the address that we have for another.
+			m.cut(p)
+			p.nextDial = m.now + time.Second
+		}
 		return
 	}
 	if p.boot != hello.Boot {
@@ -200,7 +209,7 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		case stale && m.now-p.echo <= m.cfg.FailureTimeout:
 			// The process we know may have died, and we were not told yet; or
 			// there are two. What we send it now will show.
-			p.rival, p.answerNow = &rival{link{true, gen}, hello, m.now}, true
+			p.rival, p.answerNow = &rival{link{true, gen}, hello, Time(m.beat)}, true
 			return
 		default:
 			m.newInstance(p, hello.Boot)

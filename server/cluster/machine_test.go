@@ -265,7 +265,7 @@ func TestAnyMessage(t *testing.T) {
 				n.start(cfg.FailureTimeout)
 			}
 		}
-		w.tick(20*time.Second, true)
+		w.tick(8*time.Second, true)
 		w.activeNode(t)
 	})
 }

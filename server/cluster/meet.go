@@ -3,6 +3,7 @@ package cluster
 import (
 	"log/slog"
 
+	"github.com/stile-lock/stile/server/internal/broken"
 	"github.com/stile-lock/stile/server/replica"
 )
 
@@ -52,7 +53,7 @@ func (m *Machine) meet() {
 // meetLower is for the active of higher priority.
 func (m *Machine) meetLower(p *peer) {
 	reign := p.st.Place.Reign
-	if m.place() == p.st.Base {
+	if m.place() == p.st.Base && !broken.Rule("fresh-yields") {
 		// Nothing has changed here since the other began from this very
 		// place: this node slept, or nobody reached it. It follows, loses
 		// nothing, and gets the role back by take-back.
@@ -79,7 +80,7 @@ func (m *Machine) meetHigher(p *peer) {
 		// The other went on from this very place, and nothing has changed
 		// here since.
 		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
-	case p.st.Place == m.base && waited <= 2*m.cfg.FailureTimeout:
+	case p.st.Place == m.base && waited <= 2*m.cfg.FailureTimeout && !broken.Rule("fresh-yields"):
 		// It is the other that follows.
 	case p.st.Meeting == m.cfg.Self+1, waited > m.cfg.FailureTimeout:
 		m.giveWay(p.id, p.id, p.st.Place.Reign)

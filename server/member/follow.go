@@ -5,6 +5,7 @@ import (
 
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/fencing"
+	"github.com/stile-lock/stile/server/internal/broken"
 	"github.com/stile-lock/stile/server/lockspace"
 	"github.com/stile-lock/stile/server/replica"
 )
@@ -130,6 +131,7 @@ func (m *Member) adopt(from uint8) {
 			}
 			c := &rec.Change
 			known := c.Token <= m.floor || fencing.Node(c.Token) == m.cfg.Roles.Self && fencing.Epoch(c.Token) >= m.reign.N
+			known = known && !broken.Rule("adopt-known")
 			m.table.With(m.shardOf(c), func(s *lockspace.Space) {
 				if s.Adopt(m.table.Now(), c, known) {
 					conflicts++

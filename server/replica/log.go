@@ -67,7 +67,8 @@ func NewLogAt(place, base Place, keepBytes int) *Log {
 	if keepBytes <= 0 {
 		keepBytes = DefaultKeep
 	}
-	return newLog(place, base, max(2, keepBytes/blockLen), blockLen)
+	size := min(blockLen, max(2*MaxRecord, keepBytes/2))
+	return newLog(place, base, max(2, keepBytes/size), size)
 }
 
 func newLog(place, base Place, blocks, blockLen int) *Log {

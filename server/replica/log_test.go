@@ -209,7 +209,7 @@ func (p *pairs) Install()           { p.t.Error("Install") }
 
 // TestOverrun: who is too slow gets a new stream with a snapshot.
 func TestOverrun(t *testing.T) {
-	log := NewLog(Epoch{N: 5}, Place{Epoch{N: 4}, 7}, 1)
+	log := NewLog(Epoch{N: 5}, Place{Epoch{N: 4}, 7}, 2*blockLen)
 	s := NewSender(log, 1, Place{Epoch{N: 4}, 7}, nil)
 	if s.Mode() != FromBase {
 		t.Fatal(s.Mode())
