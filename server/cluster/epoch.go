@@ -105,7 +105,7 @@ func (m *Machine) take(why purpose) bool {
 	}
 	m.taking = why
 	m.takeOp++
-	m.do(TakeEpoch{m.takeOp, m.tried})
+	m.do(TakeEpoch{m.takeOp, m.tried, why == toRenew})
 	return true
 }
 
@@ -130,7 +130,7 @@ func (m *Machine) TookEpoch(now Time, op uint64, e replica.Epoch, start uint32, 
 	case toPrepare:
 		m.preparedStored(e, start, err)
 	default:
-		if m.role != Active {
+		if m.role != Active || e.N == 0 && err == nil {
 			break
 		}
 		if err != nil {
@@ -184,17 +184,29 @@ func (m *Machine) overtakeKnown() {
 	case m.wantNext:
 		m.take(toGoOn)
 	default:
-		for _, p := range m.peers {
-			if p.reached == live && p.st.Fresh && p.freshSolved != p.boot && m.taking == noPurpose {
-				if m.take(toRenew) {
-					for _, q := range m.peers {
-						if q.reached == live {
-							q.freshSolved = q.boot
-						}
-					}
-				}
-				return
-			}
+		m.renew()
+	}
+}
+
+// renewAfter lets the clock's second pass in which the peer has started: what
+// it may have forgotten is not above that.
+const renewAfter = time.Second + 10*time.Millisecond
+
+// renew takes an epoch from the clock when a peer has come without an epoch
+// file: it may have used one that nobody remembers. If the clock is not above
+// the known ones, nothing is needed, and an epoch that runs ahead of the clock
+// would do harm: nodes that all lose their disks could fall below it.
+func (m *Machine) renew() {
+	fresh := false
+	for _, p := range m.peers {
+		fresh = fresh || p.reached == live && p.st.Fresh && p.freshSolved != p.boot && m.now-p.began > renewAfter
+	}
+	if !fresh || !m.take(toRenew) {
+		return
+	}
+	for _, p := range m.peers {
+		if p.reached == live && m.now-p.began > renewAfter {
+			p.freshSolved = p.boot
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// holdFor is how long the table stands still for a handoff at most.
+	// holdFor is how long the table stands still for a handoff, unless the
+	// successor is far away.
 	holdFor = 50 * time.Millisecond
 	// closeBehind is how few records a successor may lack for a handoff to
 	// begin.
@@ -36,6 +37,7 @@ type handoff struct {
 	takeback bool
 	prepared bool // the table stands still until the successor has all of it
 	since    Time
+	hold     time.Duration // how long it may
 }
 
 func (h *handoff) holding() bool { return h.prepared }
@@ -79,7 +81,7 @@ func (m *Machine) handOff() {
 	case !h.prepared && m.now-h.since > m.cfg.FailureTimeout+time.Second:
 		m.abortHandoff("the successor did not get ready")
 		m.pauseHandoffs()
-	case h.prepared && m.now-h.since > holdFor:
+	case h.prepared && m.now-h.since > h.hold:
 		m.abortHandoff("the successor did not catch up in time")
 		m.pauseHandoffs()
 	case h.prepared && m.mode == Freeze && p.acked == m.place():
@@ -260,6 +262,9 @@ func (m *Machine) receivePrepared(p *peer, msg *Prepared) {
 		return
 	}
 	m.tried = max(m.tried, msg.Epoch.N)
+	// Where the way to the successor is long, what it has to acknowledge needs
+	// as long.
+	h.hold = max(holdFor, min(m.now-h.since, m.cfg.FailureTimeout/4))
 	h.prepared, h.since = true, m.now
 }
 

@@ -147,10 +147,13 @@ type (
 	// StoreEpoch writes down an epoch of another node; StoredEpoch follows.
 	StoreEpoch struct{ Epoch replica.Epoch }
 	// TakeEpoch chooses a number above Above, and at least the clock's
-	// second, and writes it down; TookEpoch follows.
+	// second, and writes it down; TookEpoch follows. If Clock is set, only the
+	// clock's second will do: if that is not above Above, nothing is taken, and
+	// TookEpoch tells of the zero epoch.
 	TakeEpoch struct {
 		Op    uint64
 		Above uint32
+		Clock bool
 	}
 	// Pull expects the stream from the peer; the Join is sent after it.
 	Pull struct {

@@ -26,6 +26,8 @@ type Choice struct {
 	Epoch uint32
 	// Start is where the sequence starts: the first token has the next one.
 	Start uint32
+	// FromClock: the epoch is the clock's second.
+	FromClock bool
 	// Warning is for the log; empty if all is well.
 	Warning string
 }
@@ -58,7 +60,7 @@ func Choose(known uint32, clock time.Time) (Choice, error) {
 		c.Warning = fmt.Sprintf("the clock says %s, but the highest known epoch %d is of %s: the clock is behind, or was ahead once",
 			clock.UTC().Format(time.RFC3339), known, at(known))
 	case second > int64(known):
-		c.Epoch = uint32(second)
+		c.Epoch, c.FromClock = uint32(second), true
 		c.Start = uint32(clock.Nanosecond()/int(time.Millisecond)) << 18
 	}
 	return c, nil

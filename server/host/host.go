@@ -111,7 +111,7 @@ func New(cfg Config) *Host {
 			Self: self.ID, Order: order, Boot: h.boot,
 			Advertise: self.Addr, Peers: cfg.Peers.String(),
 			Compatible: h.compatible, Listed: h.listed,
-			Heartbeat:  cfg.Heartbeat, FailureTimeout: cfg.FailureTimeout, BootGrace: cfg.BootGrace,
+			Heartbeat: cfg.Heartbeat, FailureTimeout: cfg.FailureTimeout, BootGrace: cfg.BootGrace,
 			StopTimeout: cfg.StopTimeout, Takeback: cfg.Takeback,
 			Sync: cfg.Sync, SyncTimeout: cfg.SyncTimeout, MinInSync: cfg.MinInSync,
 			Known: replica.Epoch(cfg.Store.Known()),

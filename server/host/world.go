@@ -29,11 +29,15 @@ func (w *world) StoreEpoch(e replica.Epoch) {
 	}()
 }
 
-func (w *world) TakeEpoch(op uint64, above uint32) {
+func (w *world) TakeEpoch(op uint64, above uint32, clock bool) {
 	h := (*Host)(w)
 	self := h.cfg.Peers[h.cfg.Self].ID
 	go func() {
 		c, err := fencing.Choose(above, h.cfg.Wall())
+		if clock && !c.FromClock {
+			h.post(func(now time.Duration) { h.member.TookEpoch(now, op, replica.Epoch{}, 0, nil) })
+			return
+		}
 		e := replica.Epoch{N: c.Epoch, Node: self}
 		if err == nil {
 			if c.Warning != "" {

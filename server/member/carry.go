@@ -48,7 +48,7 @@ func (m *Member) do(a cluster.Action) {
 	case cluster.StoreEpoch:
 		m.world.StoreEpoch(a.Epoch)
 	case cluster.TakeEpoch:
-		m.world.TakeEpoch(a.Op, a.Above)
+		m.world.TakeEpoch(a.Op, a.Above, a.Clock)
 	case cluster.Pull:
 		m.from, m.stream = int(a.Peer), a.Stream
 		m.receiver.Expect(a.Stream)

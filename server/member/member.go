@@ -24,9 +24,10 @@ type World interface {
 
 	// StoreEpoch writes an epoch down; [Member.StoredEpoch] follows.
 	StoreEpoch(e replica.Epoch)
-	// TakeEpoch chooses an epoch above the number and writes it down;
+	// TakeEpoch chooses an epoch above the number and writes it down, with
+	// clock only if it is the clock's second, else it tells of none;
 	// [Member.TookEpoch] follows.
-	TakeEpoch(op uint64, above uint32)
+	TakeEpoch(op uint64, above uint32, clock bool)
 
 	Log(level slog.Level, text string, attrs []slog.Attr)
 	// Fail ends the process; Done says that it may end.

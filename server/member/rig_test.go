@@ -302,7 +302,7 @@ func (n *node) StoreEpoch(e replica.Epoch) {
 	})
 }
 
-func (n *node) TakeEpoch(op uint64, above uint32) {
+func (n *node) TakeEpoch(op uint64, above uint32, _ bool) {
 	e := replica.Epoch{N: max(above+1, uint32(n.r.now/time.Second)+990), Node: uint8(n.id)}
 	n.pending = append(n.pending, func(err error) {
 		if err == nil {

@@ -254,12 +254,16 @@ func (p *process) StoreEpoch(e replica.Epoch) {
 	})
 }
 
-func (p *process) TakeEpoch(op uint64, above uint32) {
+func (p *process) TakeEpoch(op uint64, above uint32, fromClock bool) {
 	s := p.s
 	clock := fencing.Origin.Add(s.plan.wall + s.now + p.n.clockOffset)
 	c, err := fencing.Choose(max(above, p.tried.N), clock)
 	if err != nil {
 		s.fail("no epoch is left: %v", err)
+	}
+	if fromClock && !c.FromClock {
+		s.after(0, func() { p.deliver(func() { p.member.TookEpoch(p.clock(), op, replica.Epoch{}, 0, nil) }) })
+		return
 	}
 	if s.plan.fewTokens {
 		c.Start = 1<<28 - 1 - uint32(s.rng.IntN(60))
