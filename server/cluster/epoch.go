@@ -133,6 +133,10 @@ func (m *Machine) TookEpoch(now Time, op uint64, e replica.Epoch, start uint32, 
 		if m.role != Active || e.N == 0 && err == nil {
 			break
 		}
+		if err == nil && why != toGoOn && less(e, m.known) {
+			m.outdo = true // a higher one has turned up since
+			break
+		}
 		if err != nil {
 			if why == toGoOn {
 				m.handoffAfter = 0 // see successor

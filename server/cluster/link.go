@@ -180,6 +180,9 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		p = m.addPeer(id, len(m.cfg.Order)+int(id))
 	}
 	if m.cfg.Listed != nil && !m.cfg.Listed(id, hello.Advertise) {
+		if err := m.incompatible(hello.Peers); err != nil && m.role == Joining {
+			m.failList(id, hello.Peers, err)
+		}
 		if p.wrong != hello.Boot {
 			p.wrong = hello.Boot
 			m.say(slog.LevelError, "a node has the id of another by its own peers list", slog.Int("id", int(id)),
@@ -357,15 +360,15 @@ func (m *Machine) receiveStatus(p *peer, s *Status) {
 
 // checkList compares the peers lists (section 10).
 func (m *Machine) checkList(p *peer) {
-	if m.cfg.Compatible == nil || p.st.Peers == m.cfg.Peers {
+	if p.st.Peers == m.cfg.Peers {
 		p.mismatch = false
 		return
 	}
-	err := m.cfg.Compatible(p.st.Peers)
+	err := m.incompatible(p.st.Peers)
 	p.mismatch = err != nil
 	switch {
 	case err != nil && m.role == Joining:
-		m.do(Fail{"the peers list of this node, " + m.cfg.Peers + ", does not go with that of node " + strconv.Itoa(int(p.id)) + ", which runs, " + p.st.Peers + ": " + err.Error()})
+		m.failList(p.id, p.st.Peers, err)
 	case err != nil:
 		m.say(slog.LevelError, "a peer has a list that does not go with ours: no data is exchanged", slog.Int("peer", int(p.id)),
 			slog.String("ours", m.cfg.Peers), slog.String("theirs", p.st.Peers), slog.String("difference", err.Error()))
@@ -373,6 +376,18 @@ func (m *Machine) checkList(p *peer) {
 		m.say(slog.LevelWarn, "a peer has another peers list, which goes with ours", slog.Int("peer", int(p.id)),
 			slog.String("ours", m.cfg.Peers), slog.String("theirs", p.st.Peers))
 	}
+}
+
+// incompatible says why a peer's list does not go with this node's.
+func (m *Machine) incompatible(list string) error {
+	if m.cfg.Compatible == nil {
+		return nil
+	}
+	return m.cfg.Compatible(list)
+}
+
+func (m *Machine) failList(id uint8, list string, err error) {
+	m.do(Fail{"the peers list of this node, " + m.cfg.Peers + ", does not go with that of node " + strconv.Itoa(int(id)) + ", which runs, " + list + ": " + err.Error()})
 }
 
 // tell sends statuses: to all at once when something in them has changed, to

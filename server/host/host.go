@@ -313,6 +313,12 @@ type table struct {
 	h *Host
 }
 
+// SetMode implements member.Table.
+func (t table) SetMode(mode cluster.Mode, active string) {
+	t.h.log.Debug("how clients are answered", slog.String("mode", mode.String()), slog.String("active", active))
+	t.Table.SetMode(mode, active)
+}
+
 // UseTokens implements member.Table.
 func (t table) UseTokens(e replica.Epoch, start uint32, ahead bool) {
 	h := t.h

@@ -77,6 +77,20 @@ func (f *feeds) stop(peer uint8) {
 	e.mu.Unlock()
 }
 
+// stopSnapshots ends the streams that still have to send rows of the table.
+// Those that only hand on records of a log go on to its end.
+func (f *feeds) stopSnapshots() {
+	for id := range f.each {
+		e := &f.each[id]
+		e.mu.Lock()
+		syncing := e.sender != nil && e.sender.Syncing()
+		e.mu.Unlock()
+		if syncing {
+			f.stop(uint8(id))
+		}
+	}
+}
+
 // clear forgets all that a peer was to get.
 func (f *feeds) clear(peer uint8) {
 	e := &f.each[peer]

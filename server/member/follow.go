@@ -21,6 +21,9 @@ func (m *Member) takeFrame(peer uint8, frame []byte) {
 		m.world.Log(slog.LevelWarn, "the stream can't be followed", []slog.Attr{slog.Int("peer", int(peer)), slog.Any("error", err)})
 	}
 	at := m.receiver.Place()
+	if m.log != nil && m.log.Reign() != at.Reign {
+		m.feeds.stopSnapshots() // their rows would be of this reign, under places of the one before
+	}
 	if m.log == nil && at != (replica.Place{}) && !m.forked || m.log != nil && m.log.Place() != at {
 		m.log = replica.NewLogAt(at, replica.Place{}, m.cfg.KeepLog)
 	}

@@ -37,7 +37,7 @@ func (s *Sim) settle() {
 		}
 	}
 	for _, n := range s.nodes {
-		if n.proc == nil && alive > 0 && s.chance(s.plan.stayDown) {
+		if n.proc == nil && alive > s.plan.minInSync && s.chance(s.plan.stayDown) {
 			n.wantUp, n.restarting = false, false
 			s.logf("n%d stays down", n.id)
 		} else if n.proc == nil {
