@@ -314,6 +314,10 @@ func (a *acquire) moved(n *conn, addr []byte, now time.Time) {
 		return
 	}
 	a.target = s
+	if !s.trying && !now.Before(s.restUntil) {
+		// It failed once, and has rested since; this redirect is news.
+		a.dialled = slices.DeleteFunc(a.dialled, func(d dialled) bool { return d.slot == s && d.attempt != s.attempt() })
+	}
 	if d := redirectPause(a.redirects); d > 0 {
 		a.pause(d)
 		return

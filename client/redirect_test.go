@@ -221,6 +221,25 @@ func TestRedirectToUnreachable(t *testing.T) {
 	}
 }
 
+// An address that refused, and that a later redirect of the same call names
+// again, is dialled again: its node may be back by then.
+func TestRedirectToTheSameAddressLater(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.server("n0:5625", redirecting("n9:5625"))
+		w.server("n1:5625", func(c *sconn, r request4) {
+			time.AfterFunc(500*time.Millisecond, func() { c.send("M A k n9:5625") })
+		})
+		c := w.client("n0:5625,n1:5625")
+		time.Sleep(time.Second)
+		time.AfterFunc(300*time.Millisecond, func() { w.server("n9:5625", obliging) })
+		w.must(c, "k")
+		w.wantMs("granted", 1550) // with the pause before a second redirect
+		if n := len(w.net.Dials("n9:5625")); n != 2 {
+			t.Errorf("dialled %d times", n)
+		}
+	})
+}
+
 // A redirect to an address that is down leads back to the others.
 func TestRedirectToDeadThenAnotherServes(t *testing.T) {
 	virtual(t, func(w *world) {

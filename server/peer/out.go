@@ -178,7 +178,8 @@ func (m *Mesh) runOut(o *out) {
 		m.emit(Event{Kind: DialFailed, Peer: o.peer, Gen: o.gen, Refused: refused, Err: err})
 		return
 	}
-	stop := context.AfterFunc(o.life, func() { reset(nc) })
+	dialed := nc // nc is set to nil by a return while the function may run
+	stop := context.AfterFunc(o.life, func() { reset(dialed) })
 	defer stop()
 	m.mu.Lock()
 	if !o.over {
