@@ -430,6 +430,14 @@ func (m *Machine) nextBeat() uint64 {
 	return m.beat
 }
 
+// witnessFor is how long the word of an active is fresh: two heartbeats may be
+// late together. It ends before a failure timeout does, which is at least
+// three heartbeats: so a node that died silently is not vouched for when its
+// peers have given it up.
+func (m *Machine) witnessFor() time.Duration {
+	return min(m.cfg.Heartbeat*5/2, m.cfg.FailureTimeout-m.cfg.Heartbeat/4)
+}
+
 func (m *Machine) status() Status {
 	s := Status{
 		Boot: m.cfg.Boot, Role: m.role, Place: m.place(), Known: m.known,
@@ -451,7 +459,7 @@ func (m *Machine) status() Status {
 			continue
 		}
 		s.Reach |= bit(p.id)
-		if p.st.Role == Active && m.now-p.heard <= m.cfg.Heartbeat*3/2 {
+		if p.st.Role == Active && m.now-p.heard <= m.witnessFor() {
 			s.Sees = append(s.Sees, Sighted{p.id, p.st.Place.Reign})
 		}
 	}
