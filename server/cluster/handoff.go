@@ -265,6 +265,10 @@ func (m *Machine) receivePrepared(p *peer, msg *Prepared) {
 	// Where the way to the successor is long, what it has to acknowledge needs
 	// as long.
 	h.hold = max(holdFor, min(m.now-h.since, m.cfg.FailureTimeout/4))
+	if m.stopping {
+		// There may be no other time.
+		h.hold = max(holdFor, min(2*(m.now-h.since), m.cfg.FailureTimeout))
+	}
 	h.prepared, h.since = true, m.now
 }
 

@@ -221,6 +221,11 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		// Asked again: the same grant, nothing renewed.
 		e.shared = e.shared || e.holder != a.Session
 		e.holder = a.Session
+		if e.inherited {
+			// The promotion moved the deadline, and only this node knows. What
+			// the client is told, the copies must keep.
+			s.extend(e, e.deadline)
+		}
 		s.answer(e, a, Granted, 0, true, p)
 		return true
 	}
