@@ -61,6 +61,7 @@ func Append(buf []byte, m Message) []byte {
 		w.byte(typeAck)
 		w.uint(m.Stream)
 		w.place(m.Place)
+		w.uint(m.Frames)
 	case *Prepare:
 		w.byte(typePrepare)
 		w.uint(m.ID)
@@ -118,7 +119,7 @@ func Decode(b []byte) (Message, error) {
 	case typeJoin:
 		m = &Join{r.uint(), r.place()}
 	case typeAck:
-		m = &Ack{r.uint(), r.place()}
+		m = &Ack{r.uint(), r.place(), r.uint()}
 	case typePrepare:
 		m = &Prepare{r.uint(), r.epoch()}
 	case typePrepared:

@@ -31,7 +31,7 @@ var samples = []struct {
 		Beat: 128, Echo: 127, Ask: 1, Answer: 2, Feeds: 3, FailureTimeout: 1e9, Advertise: "a:1", Peers: "a:1,b:2",
 	}, "01 b424 03 e80702ac02 070105 e90702 ea0703 05 10 818002 02 0f080f 000900 8001 7f 01 02 03 8094ebdc03 03613a31 07613a312c623a32"},
 	{&Join{Stream: 3, Place: replica.Place{Reign: replica.Epoch{N: 1000, Node: 2}, Pos: 300}}, "02 03 e80702 ac02"},
-	{&Ack{Stream: 3, Place: replica.Place{Reign: replica.Epoch{N: 1000, Node: 2}, Pos: 300}}, "03 03 e80702 ac02"},
+	{&Ack{Stream: 3, Place: replica.Place{Reign: replica.Epoch{N: 1000, Node: 2}, Pos: 300}, Frames: 5}, "03 03 e80702 ac02 05"},
 	{&Prepare{ID: 4, Above: replica.Epoch{N: 1000, Node: 2}}, "04 04 e80702"},
 	{&Prepared{ID: 4, Epoch: replica.Epoch{N: 1001, Node: 1}}, "05 04 e90701"},
 	{&Go{ID: 4, Place: replica.Place{Reign: replica.Epoch{N: 1000, Node: 2}, Pos: 300}}, "06 04 e80702 ac02"},
@@ -151,7 +151,7 @@ func genMessage(t *rapid.T) Message {
 	case typeJoin:
 		return &Join{rapid.Uint64().Draw(t, "stream"), genPlace(t, "place")}
 	case typeAck:
-		return &Ack{rapid.Uint64().Draw(t, "stream"), genPlace(t, "place")}
+		return &Ack{rapid.Uint64().Draw(t, "stream"), genPlace(t, "place"), rapid.Uint64().Draw(t, "frames")}
 	case typePrepare:
 		return &Prepare{rapid.Uint64().Draw(t, "id"), genEpoch(t, "above")}
 	case typePrepared:

@@ -98,7 +98,7 @@ func (m *Machine) reach(p *peer) reach {
 		return gone
 	}
 	// Silence counts only while this node was running: from the waking on.
-	since, limit := max(p.echo, m.woke, p.began), m.cfg.FailureTimeout
+	since, limit := max(p.echo, m.woke, p.began, p.upAt), m.cfg.FailureTimeout
 	if !p.known {
 		// Since the start nothing was heard of it.
 		limit = m.cfg.BootGrace
@@ -129,7 +129,7 @@ func (m *Machine) links() {
 			if p.out.up || p.in.up {
 				// Else a peer that reaches us, but not we it, would be
 				// undecided again with each link, and nobody would promote.
-				p.mute = true
+				p.mute = !p.linked
 				m.cut(p)
 			}
 			if p.linked {

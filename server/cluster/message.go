@@ -87,6 +87,7 @@ type Join struct {
 type Ack struct {
 	Stream uint64
 	Place  replica.Place
+	Frames uint64 // of the stream, that have come
 }
 
 // Prepare asks a standby to get ready for the role: to store an epoch above

@@ -27,7 +27,7 @@ type PeerView struct {
 	Reached  bool    `json:"reached"`
 	Mismatch bool    `json:"mismatch,omitempty"` // its peers list does not go with ours
 	Fed      bool    `json:"fed"`                // by this node
-	Lag      uint64  `json:"lag"`                // records of the stream it has not applied
+	Lag      *uint64 `json:"lag,omitempty"`      // records of the stream it has not applied; missing: it has none of this reign yet
 	Silent   float64 `json:"silent_s"`           // since a heartbeat came back
 }
 
@@ -53,9 +53,8 @@ func (m *Machine) View() View {
 			pv.Silent = time.Duration(m.now - p.echo).Round(time.Millisecond).Seconds()
 		}
 		if pv.Fed && p.acked.Reign == at.Reign {
-			pv.Lag = at.Pos - min(at.Pos, p.acked.Pos)
-		} else if pv.Fed {
-			pv.Lag = at.Pos
+			lag := at.Pos - min(at.Pos, p.acked.Pos)
+			pv.Lag = &lag
 		}
 		if m.role == Active && m.insync.members&bit(p.id) != 0 {
 			v.InSync = append(v.InSync, p.id)

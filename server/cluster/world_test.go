@@ -164,7 +164,7 @@ func (n *node) carry() {
 		if n.ackDue && n.m.MayAck() {
 			n.ackDue = false
 			if n.from >= 0 {
-				n.send(n.from, &Ack{n.stream, n.place})
+				n.send(n.from, &Ack{Stream: n.stream, Place: n.place})
 			}
 		}
 		n.commit()

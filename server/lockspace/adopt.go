@@ -124,6 +124,6 @@ func (s *Space) adoptWaiter(e *entry, c *Change) {
 	r := s.newRequest()
 	r.e, r.nonce, r.fp = e, c.Nonce, fp
 	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked}
-	s.detachFor(r, s.foreignGrace())
+	s.detachUntil(r, s.now+Time(s.foreignGrace()))
 	s.recordWaiter(r)
 }

@@ -163,13 +163,14 @@ func (s *Space) leaveLine(r *request) {
 
 // detach keeps the place of a request whose connection is gone: until its
 // own limit, and no longer than the grace.
-func (s *Space) detach(r *request) { s.detachFor(r, s.cfg.ReattachGrace) }
+func (s *Space) detach(r *request) {
+	s.detachUntil(r, max(s.now+Time(s.cfg.ReattachGrace), s.placesUntil))
+}
 
-func (s *Space) detachFor(r *request, grace time.Duration) {
+func (s *Space) detachUntil(r *request, until Time) {
 	r.session, r.tag, r.state = 0, 0, detached
 	s.lineOf(r.e).detached++
-	until := min(r.place.until, s.now+Time(grace))
-	s.waits.push(int64(until), r.place.arrival, r)
+	s.waits.push(int64(min(r.place.until, until)), r.place.arrival, r)
 	s.claims[r.fp] = claim{r: r}
 }
 

@@ -88,6 +88,7 @@ type Space struct {
 	// wait, those that were granted or forgotten since included.
 	reservedUntil Time
 	behind        []*entry
+	placesUntil   Time    // after a promotion: no waiter loses its place before
 	adopted       bool    // some of them were left so by Adopt, whoever is first
 	ended         []Ended // the inherited grants that ended in this reign
 
@@ -112,6 +113,7 @@ func New(cfg Config) *Space {
 		hashMask: math.MaxUint64,
 
 		reservedUntil: math.MinInt64,
+		placesUntil:   math.MinInt64,
 
 		keys:     make(map[uint64]*entry),
 		turns:    make(map[turn]*request),

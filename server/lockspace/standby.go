@@ -37,7 +37,7 @@ func (s *Space) Follow(now Time) {
 		defer s.check()
 	}
 	s.standby = true
-	s.reservedUntil = Time(-1 << 63)
+	s.reservedUntil, s.placesUntil = Time(-1<<63), Time(-1<<63)
 	for _, e := range s.behind {
 		e.behind = false
 	}
@@ -274,6 +274,7 @@ func (s *Space) Promote(now Time, gap time.Duration) {
 	}
 	s.leases.reorder()
 	until := s.now + Time(s.foreignGrace())
+	s.placesUntil = until
 	for i := range s.waits.items {
 		it := &s.waits.items[i]
 		it.at = int64(min(it.v.place.until, until))

@@ -13,17 +13,28 @@ func (m *Member) carry() {
 		for _, a := range actions {
 			m.do(a)
 		}
-		if m.ackDue && m.roles.MayAck() {
-			m.ackDue = false
-			if m.from >= 0 {
-				m.world.Send(uint8(m.from), cluster.Append(nil, &cluster.Ack{Stream: m.stream, Place: m.Place()}))
-			}
-		}
+		m.ack()
 		m.commit()
 		if len(actions) == 0 {
 			return
 		}
 		m.roles.Tick(m.now)
+	}
+}
+
+// ack tells who feeds this node what has come, and what of it counts: a place
+// only when the epochs that came before it are on the disk.
+func (m *Member) ack() {
+	may := m.roles.MayAck()
+	if !m.frameDue && !(m.ackDue && may) {
+		return
+	}
+	if may {
+		m.acked, m.ackDue = m.Place(), false
+	}
+	m.frameDue = false
+	if m.from >= 0 {
+		m.world.Send(uint8(m.from), cluster.Append(nil, &cluster.Ack{Stream: m.stream, Place: m.acked, Frames: m.frames}))
 	}
 }
 
@@ -50,7 +61,8 @@ func (m *Member) do(a cluster.Action) {
 	case cluster.TakeEpoch:
 		m.world.TakeEpoch(a.Op, a.Above, a.Clock)
 	case cluster.Pull:
-		m.from, m.stream = int(a.Peer), a.Stream
+		m.from, m.stream, m.frames = int(a.Peer), a.Stream, 0
+		m.acked = replica.Place{}
 		m.receiver.Expect(a.Stream)
 	case cluster.Feed:
 		m.feed(a)

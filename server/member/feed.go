@@ -19,6 +19,7 @@ type feeds struct {
 		mu     sync.Mutex
 		sender *replica.Sender
 		stream uint64
+		flow   flow
 		offers [][]byte
 	}
 }
@@ -37,10 +38,13 @@ func (m *Member) Next(peer uint8, most int, buf []byte) (frame []byte, ok bool, 
 		}
 		return frame, true, 0
 	}
-	if f.sender == nil {
+	if f.sender == nil || f.flow.full(m.table.Now()) {
 		return buf, false, 0
 	}
-	frame, ok, err := f.sender.Next(most, buf)
+	frame, ok, err := f.sender.Next(min(most, f.flow.frame), buf)
+	if ok {
+		f.flow.send(m.table.Now())
+	}
 	if errors.Is(err, replica.ErrOverrun) {
 		f.sender = nil
 		return buf, false, f.stream
@@ -61,9 +65,21 @@ func (m *Member) feed(a cluster.Feed) {
 	f := &m.feeds.each[a.Peer]
 	f.mu.Lock()
 	f.sender, f.stream = replica.NewSender(m.log, a.Stream, a.Place, src), a.Stream
+	f.flow = newFlow(m.cfg.Roles.FailureTimeout / 8)
 	f.mu.Unlock()
 	m.feeds.fed.Or(1 << a.Peer)
 	m.world.Kick(a.Peer)
+}
+
+// taken notes that a peer has taken in frames of its stream.
+func (m *Member) taken(peer uint8, a *cluster.Ack) {
+	f := &m.feeds.each[peer]
+	f.mu.Lock()
+	if f.stream == a.Stream {
+		f.flow.ack(a.Frames, m.table.Now())
+	}
+	f.mu.Unlock()
+	m.world.Kick(peer)
 }
 
 // stop ends the stream to a peer.

@@ -16,6 +16,9 @@ func (m *Member) takeFrame(peer uint8, frame []byte) {
 	if m.active || int(peer) != m.from {
 		return
 	}
+	if replica.StreamOf(frame) == m.stream {
+		m.frames++
+	}
 	err := m.receiver.Frame(frame, sink{m})
 	if err != nil {
 		m.world.Log(slog.LevelWarn, "the stream can't be followed", []slog.Attr{slog.Int("peer", int(peer)), slog.Any("error", err)})
@@ -27,8 +30,9 @@ func (m *Member) takeFrame(peer uint8, frame []byte) {
 	if m.log == nil && at != (replica.Place{}) && !m.forked || m.log != nil && m.log.Place() != at {
 		m.log = replica.NewLogAt(at, replica.Place{}, m.cfg.KeepLog)
 	}
-	// Also of a stream that has nothing new: who feeds it has to know.
-	m.ackDue = m.ackDue || err == nil && !m.receiver.Syncing()
+	// Also of what moves no place, a snapshot's rows for instance: who feeds
+	// this node has to know that they have come.
+	m.ackDue, m.frameDue = m.ackDue || err == nil, err == nil
 	m.roles.Progress(m.now, err != nil)
 }
 

@@ -95,8 +95,11 @@ type Member struct {
 	forked bool
 	from   int // the peer that the stream comes from; -1: nobody
 	stream uint64
+	frames uint64 // of the stream, that have come
 
-	ackDue    bool
+	ackDue    bool          // places were reached that are not acknowledged
+	frameDue  bool          // frames have come that are not
+	acked     replica.Place // as last told
 	committed uint64
 
 	reign     replica.Epoch
@@ -140,6 +143,7 @@ func (m *Member) Tick(now cluster.Time) {
 	m.now = now
 	m.roles.Tick(now)
 	m.carry()
+	m.KickAll() // a stream that had to wait may go on; see flow
 }
 
 // Stop makes the node hand its role over; World.Done follows.
@@ -194,9 +198,12 @@ func (m *Member) Receive(now cluster.Time, peer uint8, payload []byte) {
 		m.carry()
 		return
 	}
-	if o, ok := msg.(*cluster.Offer); ok {
-		o.Rows = slices.Clone(o.Rows) // it is kept, here or on its way to another
-		m.takeOffer(o)
+	switch msg := msg.(type) {
+	case *cluster.Offer:
+		msg.Rows = slices.Clone(msg.Rows) // it is kept, here or on its way to another
+		m.takeOffer(msg)
+	case *cluster.Ack:
+		m.taken(peer, msg)
 	}
 	m.roles.Receive(now, peer, msg)
 	m.carry()

@@ -60,7 +60,8 @@ type node struct {
 	frames   map[int][]byte // types of the frames of data sent to each peer
 	modes    map[int][]byte // how the streams to each peer began
 	acks     int
-	slowPeer map[int]bool // data for it stays where it is
+	acked    replica.Place // the last one
+	slowPeer map[int]bool  // data for it stays where it is
 
 	shards   []*lockspace.Space
 	stream   *replica.Log
@@ -258,8 +259,9 @@ func (n *node) Send(peer uint8, payload []byte) {
 	if err != nil {
 		n.r.t.Errorf("%d sends what is no message: %x", n.id, payload)
 	}
-	if _, ok := msg.(*cluster.Ack); ok {
+	if a, ok := msg.(*cluster.Ack); ok && a.Place != n.acked {
 		n.acks++
+		n.acked = a.Place
 	}
 	if gen := n.out[int(peer)]; gen != 0 {
 		n.r.wire = append(n.r.wire, parcel{from: n.id, to: int(peer), gen: gen, payload: payload})

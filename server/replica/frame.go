@@ -33,6 +33,15 @@ const (
 // IsFrame reports whether b, a message of a link, is a frame of this package.
 func IsFrame(b []byte) bool { return len(b) > 0 && b[0]&0xF0 == 0x80 }
 
+// StreamOf is the number of the stream that a frame belongs to, 0 if it is
+// none.
+func StreamOf(b []byte) uint64 {
+	if !IsFrame(b) || len(b) < frameHeader {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b[1:])
+}
+
 // Mode is how a stream begins.
 type Mode uint8
 
