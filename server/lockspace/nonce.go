@@ -101,7 +101,7 @@ func (s *Space) forgetSpent() {
 	}
 	if s.spent.n == 0 && len(s.claims) == 0 && len(s.spent.ring) > keptPool {
 		// A burst has passed: give its memory back. Maps never shrink.
-		s.spent.ring = nil
+		s.spent.ring, s.spent.head = nil, 0
 		s.claims = make(map[fingerprint]claim)
 	}
 }

@@ -459,3 +459,31 @@ func (c *cycle) handOver(s *Space) {
 	c.acquire(s)
 	s.Effects()
 }
+
+// After a burst of spent nonces the memory goes back, and the next ones are
+// remembered as before.
+func TestSpentNoncesAfterALull(t *testing.T) {
+	for _, n := range []int{1, keptPool, keptPool + 1, 5000} {
+		s := New(Config{
+			DefaultLease: time.Minute, MaxLease: time.Hour, ReattachGrace: time.Second,
+			SpentFor: 10 * time.Second, MaxSpent: 65536, MaxWaitersPerKey: 10,
+			NextToken: func() (uint64, bool) { return 1, true },
+		})
+		now := Time(0)
+		for round := range 3 {
+			for i := range n {
+				s.Cancel(now, []byte("k"), MakeNonce(fmt.Appendf(nil, "%d-%d", round, i)))
+			}
+			now += Time(time.Minute)
+			s.Advance(now, n+1)
+			if s.spent.n != 0 {
+				t.Fatalf("%d nonces are remembered after a minute", s.spent.n)
+			}
+		}
+		s.Cancel(now, []byte("k"), MakeNonce([]byte("last")))
+		s.Acquire(now, Acquire{Session: 1, Key: []byte("k"), Nonce: MakeNonce([]byte("last"))})
+		if e := s.Effects(); len(e) != 1 || e[0].Kind != Refused || e[0].Code != protocol.CodeSpent {
+			t.Errorf("after %d: %+v", n, e)
+		}
+	}
+}
