@@ -157,7 +157,7 @@ func (m *Machine) TookEpoch(now Time, op uint64, e replica.Epoch, start uint32, 
 		m.learn(e)
 		m.do(UseEpoch{e, start, why == toGoOn})
 		m.say(slog.LevelInfo, "took an epoch", slog.Uint64("epoch", uint64(e.N)), slog.String("why", map[purpose]string{
-			toOvertake: "a higher one was known", toGoOn: "the tokens of the last run out", toRenew: "a node came without an epoch file",
+			toOvertake: "a higher one was known", toGoOn: "to have one ahead of need", toRenew: "a node came without an epoch file",
 		}[why]))
 	}
 	m.step()

@@ -29,6 +29,7 @@ type insync struct {
 	leaving   uint16
 	leavingAt uint64
 	asked     bool // a SetInSync is under way
+	committed uint64
 }
 
 func (s *insync) count() int { return bits.OnesCount16(s.members) }
@@ -88,13 +89,16 @@ func (m *Machine) Committed() uint64 {
 			s.leaving = 0
 		}
 	}
-	committed := uint64(1<<64 - 1)
+	if s.count() < m.cfg.MinInSync {
+		return s.committed // nobody vouches for what came after
+	}
+	s.committed = 1<<64 - 1
 	for _, p := range m.peers {
 		if (s.members|s.leaving)&bit(p.id) != 0 {
-			committed = min(committed, m.appliedBy(p))
+			s.committed = min(s.committed, m.appliedBy(p))
 		}
 	}
-	return committed
+	return s.committed
 }
 
 // keepInSync drops who lags, and takes in who has kept up.
@@ -144,5 +148,9 @@ func (m *Machine) keepInSync() {
 }
 
 func (m *Machine) sayAlone() {
+	if m.cfg.MinInSync > 0 {
+		m.say(slog.LevelWarn, "no standby is in sync: clients get no-active until --min-in-sync of them are")
+		return
+	}
 	m.say(slog.LevelWarn, "no standby is in sync: what is answered now is lost if this node dies")
 }

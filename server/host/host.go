@@ -68,6 +68,8 @@ type Host struct {
 	tokens atomic.Pointer[fencing.Allocator]
 	watch  context.CancelFunc // of the loop: ends the watch of the allocator
 
+	unreached [16]string // of the loop: the kind of reason that was logged last
+
 	mu    sync.Mutex
 	extra map[uint8]string // addresses of peers that only they list
 }
@@ -85,6 +87,7 @@ func New(cfg Config) *Host {
 	h.mesh = peer.New(peer.Config{
 		Self: self.ID, Boot: h.boot,
 		Peers:  func(id uint8) (string, bool) { return h.addr(id), true },
+		List:   cfg.Peers.String(),
 		Secret: cfg.Secret, LocalIP: cfg.DialFrom,
 		Hello:            func() []byte { return *h.hello.Load() },
 		HandshakeTimeout: cfg.FailureTimeout,
@@ -188,7 +191,10 @@ func (h *Host) linkEvent(e peer.Event) {
 	switch e.Kind {
 	case peer.OutUp:
 		h.mesh.SetSource(id, func(buf []byte) ([]byte, bool) { return h.next(id, buf) })
-		h.post(func(now time.Duration) { h.member.LinkUp(now, id, true, gen, e.Hello) })
+		h.post(func(now time.Duration) {
+			h.unreached[id] = ""
+			h.member.LinkUp(now, id, true, gen, e.Hello)
+		})
 	case peer.InUp:
 		h.learnAddr(id, e.Hello)
 		h.post(func(now time.Duration) { h.member.LinkUp(now, id, false, gen, e.Hello) })
@@ -203,10 +209,33 @@ func (h *Host) linkEvent(e peer.Event) {
 		if turned && rejected.Verdict == peer.Twice {
 			(*world)(h).Fail("another process runs with the id of this node: give each node an entry of its own in --peers")
 		}
-		h.post(func(now time.Duration) { h.member.DialFailed(now, id, refused, alive) })
+		h.post(func(now time.Duration) {
+			h.sayUnreached(e)
+			if turned && (rejected.Verdict == peer.WrongNode || rejected.Verdict == peer.SameNode) && h.member.Joining() {
+				(*world)(h).Fail("the node at " + h.addr(id) + " runs, and turned this one away: " + rejected.Reason + "; the list of this node is " + h.cfg.Peers.String())
+			}
+			h.member.DialFailed(now, id, refused, alive)
+		})
 	case peer.Frame:
 		payload := append([]byte(nil), e.Payload...)
 		h.post(func(now time.Duration) { h.member.Receive(now, id, payload) })
+	}
+}
+
+// sayUnreached logs why a peer can't be reached, once for each kind of reason:
+// a wrong name or address would otherwise show on the day of a failover.
+func (h *Host) sayUnreached(e peer.Event) {
+	kind, level := "silent", slog.LevelWarn
+	switch {
+	case e.Refused:
+		kind, level = "refused", slog.LevelInfo // it is not started yet, or has ended
+	case !errors.Is(e.Err, context.DeadlineExceeded):
+		kind = "failed"
+	}
+	if h.unreached[e.Peer] != kind {
+		h.unreached[e.Peer] = kind
+		h.log.Log(context.Background(), level, "a peer can't be reached", slog.Int("peer", int(e.Peer)),
+			slog.String("address", h.addr(e.Peer)), slog.Any("error", e.Err))
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 		s.leave(e)
 	case GrantEnded:
 		e := s.enterAsIs(c.Key)
-		if e.token != 0 && e.token == c.Token && e.inherited && !e.renewed {
+		if e.token != 0 && e.token == c.Token && !e.renewed {
 			s.endGrant(e)
 			if e.line != nil && e.line.attached.len() > 0 {
 				s.leaveFree(e)
@@ -42,6 +42,18 @@ func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 		s.adoptWaiter(e, c)
 		s.leave(e)
 	case SpentKnown:
+		fp := fingerprintFrom(c.Pair)
+		if r := s.claims[fp].r; r != nil && r.state == detached {
+			// It was cancelled, or has had its turn, on the other side.
+			e := r.e
+			if s.cfg.Record {
+				s.changes = append(s.changes, Change{Kind: WaiterLeft, Key: e.key, Nonce: r.nonce})
+			}
+			s.leaveDetached(r)
+			s.freeRequest(r)
+			delete(s.claims, fp)
+			s.leave(e)
+		}
 		if s.learnSpent(c.Pair, c.Age) && s.cfg.Record {
 			s.changes = append(s.changes, Change{Kind: SpentKnown, Pair: c.Pair, Age: c.Age})
 		}

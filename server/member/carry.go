@@ -83,6 +83,10 @@ func (m *Member) do(a cluster.Action) {
 			addr = m.cfg.Addr(a.Active)
 		}
 		m.table.SetMode(a.Mode, addr)
+		if a.Mode == cluster.Refuse {
+			// What waited for the standbys is not known to be on any.
+			m.table.Abandon()
+		}
 	case cluster.SetInSync:
 		pos := m.log.Append(&replica.Record{Kind: replica.InSync, Members: a.Members})
 		m.roles.InSyncAt(m.now, a.Members, pos)

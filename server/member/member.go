@@ -135,6 +135,9 @@ func (m *Member) Place() replica.Place {
 // Active reports whether the node is active.
 func (m *Member) Active() bool { return m.active }
 
+// Joining reports whether the node has only just started.
+func (m *Member) Joining() bool { return m.roles.Role() == cluster.Joining }
+
 // Hello is the first payload of a new link.
 func (m *Member) Hello() []byte { return cluster.Append(nil, m.roles.Hello()) }
 

@@ -114,7 +114,11 @@ func (o *outbound) list(t *touched) {
 // effect appends the answer to an acquire; see close for the result. Called
 // with the shard's lock held.
 func (o *outbound) effect(sh *shard, e *lockspace.Effect) bool {
-	buf := o.openAt(sh.pos)
+	pos := sh.pos
+	if e.Kind == lockspace.Moved || e.Kind == lockspace.Refused && tellsNothing(e.Code) {
+		pos = 0
+	}
+	buf := o.openAt(pos)
 	start := len(buf)
 	switch e.Kind {
 	case lockspace.Granted:
@@ -133,6 +137,16 @@ func (o *outbound) effect(sh *shard, e *lockspace.Effect) bool {
 		buf = protocol.AppendMoved(buf, protocol.OpAcquire, e.Key, sh.active)
 	}
 	return o.close(buf, sh.t)
+}
+
+// tellsNothing reports whether a refusal tells nothing of the table: it waits
+// for no standby.
+func tellsNothing(code protocol.Code) bool {
+	switch code {
+	case protocol.CodeNotHeld, protocol.CodeSpent, protocol.CodeSuperseded:
+		return false
+	}
+	return true
 }
 
 // flush writes what there is, unless somebody is writing already: he will

@@ -98,7 +98,11 @@ func (c *conn) change(now lockspace.Time) bool {
 
 // answer answers a release, keep or cancel. Called with the shard's lock held.
 func (c *conn) answer(sh *shard, r *gate.Request, v gate.Verdict, code protocol.Code, lease time.Duration) {
-	buf := c.out.openAt(sh.pos)
+	pos := sh.pos
+	if v == gate.Moved || v == gate.Refused && tellsNothing(code) {
+		pos = 0
+	}
+	buf := c.out.openAt(pos)
 	switch {
 	case v == gate.Refused:
 		buf = protocol.AppendError(buf, r.Op, r.Key, code, "")

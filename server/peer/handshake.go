@@ -229,9 +229,9 @@ func (m *Mesh) welcome(c *in) error {
 func (m *Mesh) judge(g greeting) (Verdict, []byte) {
 	switch {
 	case g.to != m.cfg.Self:
-		return WrongNode, fmt.Appendf(nil, "I am node %d, not %d", m.cfg.Self, g.to)
+		return WrongNode, fmt.Appendf(nil, "I am node %d, not %d; my list of peers is %s", m.cfg.Self, g.to, m.cfg.List)
 	case g.from == m.cfg.Self:
-		return SameNode, fmt.Appendf(nil, "I am node %d, too", m.cfg.Self)
+		return SameNode, fmt.Appendf(nil, "I am node %d, too; my list of peers is %s", m.cfg.Self, m.cfg.List)
 	}
 	if _, banned := m.banned.Load(g.boot); banned {
 		return Twice, fmt.Appendf(nil, "another node %d is running", g.from)

@@ -54,6 +54,7 @@ type Config struct {
 	// turned away; one with an empty address is let in and can't be dialed.
 	Peers func(id uint8) (addr string, ok bool)
 
+	List   string // of peers, as it is told to a node that is turned away
 	Secret []byte // of the cluster; without one, nodes are not authenticated
 
 	// LocalIP, if valid, is the address to dial from. It is for nodes that

@@ -50,7 +50,7 @@ func TestSeeds(t *testing.T) {
 		"this node does not become active: its epoch can't be stored",
 		"this node was paused",
 		"took an epoch: a higher one was known",
-		"took an epoch: the tokens of the last run out",
+		"took an epoch: to have one ahead of need",
 		"took an epoch: a node came without an epoch file",
 		"took over the other active's table",
 		"streams, from the base", "streams, tail", "streams, snapshot",

@@ -133,10 +133,12 @@ func (p *process) SetLog(l *replica.Log) {
 // Abandon is for what could not be answered in time: who asked finds out at
 // the next active.
 func (p *process) Abandon() {
-	p.forked = true
-	p.s.checkGivesWay(p)
-	if p.reign != nil {
-		p.reign.gaveWay = true
+	if p.log == nil { // else it goes on, and refuses
+		p.forked = true
+		p.s.checkGivesWay(p)
+		if p.reign != nil {
+			p.reign.gaveWay = true
+		}
 	}
 	held := p.held
 	p.held = nil
@@ -210,6 +212,9 @@ func (p *process) reply(r *request, a answer, sh *shard, place lockspace.Place, 
 	h := heldAnswer{r: r, a: a, since: p.s.now, shard: sh, place: place, first: first}
 	if p.log != nil {
 		h.pos = p.log.Pos()
+		if a.kind == protocol.OpError && a.code != protocol.CodeNotHeld && a.code != protocol.CodeSpent && a.code != protocol.CodeSuperseded {
+			h.pos = 0 // it tells nothing of the table
+		}
 		if p.s.eager(&a) {
 			p.s.checkReleased(p, &h)
 			r.session.answer(r, a)
