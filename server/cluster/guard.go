@@ -25,7 +25,7 @@ func (m *Machine) pass(now Time) {
 	m.prepared = nil
 	m.withdraw("this node was paused")
 	for _, p := range m.peers {
-		p.nextDial, p.mute = m.now, false
+		p.nextDial, p.mute, p.refused = m.now, false, false
 	}
 	if m.role == Active {
 		m.guard = true

@@ -279,7 +279,7 @@ func (m *Machine) linkDown(id uint8, out bool, gen uint64, refused bool) {
 	l.up = false
 	if out {
 		p.nextDial = m.now // whether it is there shows at once
-		if refused {
+		if refused && p.dialed >= m.woke {
 			p.refused, p.refusedAt = true, m.now
 		}
 	}
@@ -308,6 +308,11 @@ func (m *Machine) dialFailed(id uint8, refused, alive bool) {
 		return
 	}
 	p.dialing = false
+	if p.dialed < m.woke {
+		// It tells how things were before this node was paused.
+		p.nextDial = m.now
+		return
+	}
 	p.nextDial = m.now + m.cfg.Heartbeat/2
 	if refused {
 		p.refused, p.refusedAt = true, m.now

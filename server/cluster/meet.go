@@ -174,8 +174,8 @@ func (m *Machine) receiveOffer(p *peer, o *Offer) {
 // that can't store one grants nothing, and hands over.
 func (m *Machine) endMeeting() {
 	g := m.meeting
-	if g == nil || m.guard {
-		return
+	if g == nil || m.guard || m.mode != Freeze {
+		return // nobody may be granted anything between the rows of an offer
 	}
 	p := m.byID[g.with]
 	coming := p.reached != live && !(p.reached == gone && p.refused) ||
