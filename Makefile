@@ -3,6 +3,8 @@
 #   make build    the binaries, into bin/
 #   make demo     see it work, in under a minute
 #   make run      a node to try by hand
+#   make sim      the cluster simulator: SEED= (0) RUNS= (2000)
+#   make failover-report   how long nobody is served, at each kind of failure
 #   make test     every test of every module
 #   make race     the same under the race detector
 #   make verify   format, vet, tidy, generated files, the workspace
@@ -11,7 +13,9 @@
 
 GO       ?= go
 FUZZTIME ?= 60s
-MODULES  := protocol server client conformance tools
+SEED     ?= 0
+RUNS     ?= 2000
+MODULES  := protocol features server client conformance tools
 
 # What --version says. A checkout without git builds too.
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
@@ -20,7 +24,7 @@ INFO    := github.com/stile-lock/stile/server/buildinfo
 LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT)
 
 .DEFAULT_GOAL := build
-.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean
+.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled
@@ -42,6 +46,12 @@ run: build
 	@echo 'Ctrl+C ends it here (make then says "Interrupt", and that is all right).'
 	@echo
 	@bin/stiled
+
+sim:
+	cd server && $(GO) run ./sim/cmd/stile-sim -seed $(SEED) -runs $(RUNS)
+
+failover-report: build
+	$(GO) run ./tools/cmd/stile-failover -stiled bin/stiled
 
 # The first pass checks the invariants after every step. The second is of what
 # that pass has to leave out: a checked build allocates.

@@ -118,6 +118,7 @@ type Machine struct {
 
 	// meet.go
 	meeting *meeting
+	halt    bool              // the table must stand still for the next step
 	settled [16]replica.Epoch // reigns of others that were met and dealt with
 	higher  [16]Time          // since when the node has been seen active above this one
 	// insync.go

@@ -19,6 +19,7 @@ type meeting struct {
 
 // meet looks for other actives.
 func (m *Machine) meet() {
+	m.halt = false
 	// One at a time, the highest first: who gives way itself takes nothing.
 	var highest *peer
 	for _, p := range m.peers {
@@ -54,6 +55,9 @@ func (m *Machine) meet() {
 func (m *Machine) meetLower(p *peer) {
 	reign := p.st.Place.Reign
 	if m.place() == p.st.Base && !broken.Rule("fresh-yields") {
+		if !m.halted() {
+			return
+		}
 		// Nothing has changed here since the other began from this very
 		// place: this node slept, or nobody reached it. It follows, loses
 		// nothing, and gets the role back by take-back.
@@ -79,6 +83,9 @@ func (m *Machine) meetHigher(p *peer) {
 	case m.place() == p.st.Base:
 		// The other went on from this very place, and nothing has changed
 		// here since.
+		if !m.halted() {
+			return
+		}
 		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
 	case p.st.Place == m.base && waited <= 2*m.cfg.FailureTimeout && !broken.Rule("fresh-yields"):
 		// It is the other that follows.
@@ -123,6 +130,17 @@ func (m *Machine) activeComing() bool {
 	return false
 }
 
+// halted reports whether nobody is answered any more. If somebody is, it asks
+// for a halt: a table that becomes a copy, or is offered, must stand still
+// first, and where it stands is known only then.
+func (m *Machine) halted() bool {
+	if m.mode == Freeze {
+		return true
+	}
+	m.halt = true
+	return false
+}
+
 // sawHigher reports whether an active of higher priority is there.
 func (m *Machine) sawHigher() bool {
 	for _, since := range m.higher {
@@ -134,6 +152,9 @@ func (m *Machine) sawHigher() bool {
 }
 
 func (m *Machine) giveWay(to, via uint8, reign replica.Epoch) {
+	if !m.halted() {
+		return
+	}
 	m.higher[to] = 0
 	m.do(SendOffer{to, via, m.topEpoch()})
 	m.stepDown(m.base, "another active has higher priority", slog.Int("active", int(to)), slog.Uint64("reign", uint64(reign.N)))

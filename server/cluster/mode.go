@@ -30,7 +30,7 @@ func (m *Machine) answer() (Mode, int) {
 		case m.finished:
 			return Ending, 0
 		case m.guard, // another may be active by now
-			m.meeting != nil,                        // another is
+			m.halt, m.meeting != nil, // another is
 			m.behindKnown(),                         // ours would not be the greatest tokens
 			m.handoff != nil && m.handoff.holding(): // the table must stand still
 			return Freeze, 0

@@ -212,7 +212,7 @@ func (h *Host) linkEvent(e peer.Event) {
 		h.post(func(now time.Duration) {
 			h.sayUnreached(e)
 			if turned && (rejected.Verdict == peer.WrongNode || rejected.Verdict == peer.SameNode) && h.member.Joining() {
-				(*world)(h).Fail("the node at " + h.addr(id) + " runs, and turned this one away: " + rejected.Reason + "; the list of this node is " + h.cfg.Peers.String())
+				(*world)(h).Fail("the node at " + h.addr(id) + " runs, and turned this one away: " + rejected.Reason + "; the peers list of this node is " + h.cfg.Peers.String())
 			}
 			h.member.DialFailed(now, id, refused, alive)
 		})

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stile-lock/stile/conformance/cluster/rig"
+)
+
+// With synchronous replication nothing that was answered is lost with the node
+// that answered it, as long as another one was there.
+func TestSyncKill(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, true, "--replication=sync")
+	l := c.load()
+	for id := 1; id <= 2; id++ {
+		b, err := rig.StartBulk(c.Node(id), "bulk", 3, 32)
+		ok(t, err)
+		time.Sleep(500 * time.Millisecond)
+		c.Node(id).Kill()
+		b.Wait()
+		c.active(id + 1)
+		lost, err := b.Lost(c.Node(id + 1))
+		ok(t, err)
+		t.Logf("%+v", lost)
+		if lost.Grants < 100 || lost.Releases < 50 {
+			t.Errorf("only %d grants and %d releases to judge by", lost.Grants, lost.Releases)
+		}
+		if lost.LostGrants > 0 || lost.LostReleases > 0 {
+			t.Errorf("%d of %d answered grants were lost, and %d of %d answered releases",
+				lost.LostGrants, lost.Grants, lost.LostReleases, lost.Releases)
+		}
+	}
+	ops := l.Stop()
+	noneFailed(t, ops)
+	judge(t, l, ops, true)
+}
+
+// A standby that stands still is dropped after the sync timeout: until then
+// answers wait for it, and then they do not.
+func TestSyncWithAPausedStandby(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, true, "--replication=sync", "--sync-timeout=300ms")
+	l := c.load()
+	p := c.Probe()
+	time.Sleep(200 * time.Millisecond)
+	paused := time.Now()
+	c.Node(3).Pause()
+	time.Sleep(time.Second)
+	gap := rig.Gap(p.Grants(), paused, time.Now())
+	c.Node(3).Resume()
+	c.settled(1)
+	p.Stop()
+	t.Logf("%v without a grant", gap)
+	if gap > time.Second-100*time.Millisecond {
+		t.Errorf("%v without a grant, with a sync timeout of 0.3 s", gap)
+	}
+	c.Node(1).Kill() // node 2 has everything
+	c.active(2)
+	time.Sleep(300 * time.Millisecond)
+	ops := l.Stop()
+	noneFailed(t, ops)
+	judge(t, l, ops, true)
+}
+
+// An active that must have a standby in sync serves nobody without.
+func TestMinInSync(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 2, true, "--replication=sync", "--min-in-sync=1", "--sync-timeout=300ms")
+	conn := c.dial(1)
+	if answer := ask(t, conn, "A k -1 60"); answer[0] != 'A' {
+		t.Fatalf("got %q", answer)
+	}
+	c.Node(2).Kill()
+	until(t, "node 1 does not serve", func() bool { return !c.status(1).Serves() })
+	if got, want := ask(t, conn, "A other -1 60"), "E A other no-active"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.start(2)
+	until(t, "node 1 serves again", func() bool { return c.status(1).Serves() })
+	if got, want := ask(t, conn, "A k -1 60"), "T k"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

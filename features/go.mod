@@ -1,0 +1,3 @@
+module github.com/stile-lock/stile/features
+
+go 1.26
