@@ -25,7 +25,7 @@ type flow struct {
 }
 
 const (
-	maxWindow = 16
+	maxWindow = 4
 
 	firstFrame = 4 << 10
 	leastFrame = 1 << 10

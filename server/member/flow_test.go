@@ -50,7 +50,7 @@ func TestFlow(t *testing.T) {
 		rate int           // at least
 	}{
 		{"fast", line{1 << 30, 200 * time.Microsecond}, 5 * time.Millisecond, 100 << 20},
-		{"far", line{1 << 30, 200 * time.Millisecond}, 5 * time.Millisecond, 4 << 20},
+		{"far", line{1 << 30, 200 * time.Millisecond}, 5 * time.Millisecond, 1 << 20},
 		{"slow", line{100 << 10, time.Millisecond}, 400 * time.Millisecond, 90 << 10},
 		{"slow and far", line{100 << 10, 200 * time.Millisecond}, 600 * time.Millisecond, 25 << 10},
 		{"very slow", line{10 << 10, time.Millisecond}, 900 * time.Millisecond, 9 << 10},
