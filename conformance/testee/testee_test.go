@@ -187,3 +187,38 @@ func TestTail(t *testing.T) {
 		t.Error(tail.String())
 	}
 }
+
+// TestPageIsWhole: TESTEE.md has every error kind and outcome, and its example
+// session is one.
+func TestPageIsWhole(t *testing.T) {
+	page, err := os.ReadFile("../TESTEE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, meaning := range Errors {
+		if row := "| `" + kind + "` | "; !strings.Contains(string(page), row) {
+			t.Errorf("no row for %s: %s", kind, meaning)
+		}
+	}
+	for outcome := range Outcomes {
+		if !strings.Contains(string(page), "`"+outcome+"`") {
+			t.Errorf("nothing about the outcome %s", outcome)
+		}
+	}
+	lines := 0
+	for _, line := range strings.Split(string(page), "\n") {
+		if json, ok := strings.CutPrefix(line, "testee  {"); ok {
+			lines++
+			parse := func() (err error) { _, err = parseReply("{" + json); return err }
+			if lines == 1 {
+				parse = func() (err error) { _, err = parseHello("{" + json); return err }
+			}
+			if err := parse(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if lines < 5 {
+		t.Errorf("the example has %d lines of the testee", lines)
+	}
+}
