@@ -243,6 +243,11 @@ func (s *Sim) checkReign(p *process, l *replica.Log) {
 // has a link to an active. A role that is handed over is not one more.
 func (s *Sim) checkWitness(p *process) {
 	if p.member.Status().Why == "it was handed the role" {
+		for _, g := range s.nodes {
+			if g.proc != nil && g.proc != p && g.proc.member.Active() && g.proc.log != nil && g.proc.log.Reign() == p.log.Base().Reign {
+				s.fail("n%d takes a role that n%d still has", p.n.id, g.id)
+			}
+		}
 		return
 	}
 	for _, w := range s.nodes {
