@@ -15,7 +15,7 @@ type View struct {
 	Unfit     bool       `json:"unfit"`
 	Stopping  bool       `json:"stopping"`
 	Sync      bool       `json:"sync"`              // answers wait for the standbys in sync
-	InSync    []uint8    `json:"in_sync,omitempty"` // of an active
+	InSync    []int      `json:"in_sync,omitempty"` // of an active
 	Handoff   string     `json:"handoff,omitempty"`
 	PeerViews []PeerView `json:"peers"`
 }
@@ -57,7 +57,7 @@ func (m *Machine) View() View {
 			pv.Lag = &lag
 		}
 		if m.role == Active && m.insync.members&bit(p.id) != 0 {
-			v.InSync = append(v.InSync, p.id)
+			v.InSync = append(v.InSync, int(p.id))
 		}
 		v.PeerViews = append(v.PeerViews, pv)
 	}

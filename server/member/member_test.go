@@ -482,14 +482,14 @@ func TestSync(t *testing.T) {
 	// A link that comes back drops nobody.
 	r.reset(0, 1)
 	r.run(2 * time.Second)
-	if diff := cmp.Diff([]uint8{1, 2}, a.m.Status().InSync); diff != "" {
+	if diff := cmp.Diff([]int{1, 2}, a.m.Status().InSync); diff != "" {
 		t.Errorf("in sync:\n%s", diff)
 	}
 	// One that stays behind is dropped.
 	a.slowPeer[1] = true
 	a.acquire("l", "")
 	r.run(time.Second)
-	if diff := cmp.Diff([]uint8{2}, a.m.Status().InSync); diff != "" {
+	if diff := cmp.Diff([]int{2}, a.m.Status().InSync); diff != "" {
 		t.Errorf("in sync:\n%s", diff)
 	}
 	if a.commit != a.m.Place().Pos {
