@@ -41,6 +41,8 @@ func readiness(s member.Status) (said string, ready bool) {
 		return "ok: active, and no standby is in sync: what is answered now is lost if this node dies", true
 	case s.Mode == cluster.Serve.String():
 		return "ok: active", true
+	case s.Mode == cluster.Redirect.String() && !s.Complete:
+		return fmt.Sprintf("not ready: standby that has not got the table of node %d, which is active, yet; clients are sent there", s.Active), false
 	case s.Mode == cluster.Redirect.String():
 		return fmt.Sprintf("ok: standby, node %d is active", s.Active), true
 	}
@@ -48,7 +50,8 @@ func readiness(s member.Status) (said string, ready bool) {
 }
 
 // Handler serves /healthz (the process answers), /readyz (clients get an
-// answer; 503 while it stops, or knows of no active) and /status (JSON).
+// answer, and the node has the table; 503 while it stops, knows of no active, or
+// would begin empty if it became active) and /status (JSON).
 func Handler(n *node.Node, info Info) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

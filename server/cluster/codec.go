@@ -40,7 +40,7 @@ func Append(buf []byte, m Message) []byte {
 		w.place(m.Base)
 		w.epoch(m.Epoch)
 		w.epoch(m.Known)
-		w.bools(m.Stopping, m.Unfit, m.Fresh, m.Forked, m.Paused)
+		w.bools(m.Stopping, m.Unfit, m.Fresh, m.Forked, m.Paused, m.Sync)
 		w.byte(m.Meeting)
 		w.uint(uint64(m.Reach))
 		w.byte(byte(len(m.Sees)))
@@ -98,7 +98,7 @@ func Decode(b []byte) (Message, error) {
 	switch r.byte() {
 	case typeStatus:
 		s := &Status{Boot: r.uint(), Role: Role(r.byte()), Place: r.place(), Base: r.place(), Epoch: r.epoch(), Known: r.epoch()}
-		r.bools(&s.Stopping, &s.Unfit, &s.Fresh, &s.Forked, &s.Paused)
+		r.bools(&s.Stopping, &s.Unfit, &s.Fresh, &s.Forked, &s.Paused, &s.Sync)
 		s.Meeting = r.byte()
 		reach := r.uint()
 		s.Reach = uint16(reach)

@@ -136,7 +136,7 @@ func genMessage(t *rapid.T) Message {
 			Boot: rapid.Uint64().Draw(t, "boot"), Role: Role(rapid.IntRange(0, int(Active)).Draw(t, "role")),
 			Place: genPlace(t, "place"), Base: genPlace(t, "base"), Epoch: genEpoch(t, "epoch"), Known: genEpoch(t, "known"),
 			Stopping: rapid.Bool().Draw(t, "stopping"), Unfit: rapid.Bool().Draw(t, "unfit"),
-			Fresh: rapid.Bool().Draw(t, "fresh"), Forked: rapid.Bool().Draw(t, "forked"), Paused: rapid.Bool().Draw(t, "paused"),
+			Fresh: rapid.Bool().Draw(t, "fresh"), Forked: rapid.Bool().Draw(t, "forked"), Paused: rapid.Bool().Draw(t, "paused"), Sync: rapid.Bool().Draw(t, "sync"),
 			Meeting: rapid.Uint8Range(0, 16).Draw(t, "meeting"), Reach: rapid.Uint16().Draw(t, "reach"),
 			Beat: rapid.Uint64().Draw(t, "beat"), Echo: rapid.Uint64().Draw(t, "echo"),
 			Ask: rapid.Uint64().Draw(t, "ask"), Answer: rapid.Uint64().Draw(t, "answer"),

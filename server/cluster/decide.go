@@ -124,8 +124,13 @@ func (m *Machine) decide() {
 		}
 	}
 	if m.open {
-		// What the others said while one was still undecided may be old.
+		// What the others said while one was still undecided, or silent, may
+		// be old, and so may be the epoch: who was promoted elsewhere meanwhile
+		// should not have the greater tokens.
 		m.open = false
+		if c := m.cand; c != nil && c.stored && m.take(toPromote) {
+			c.stored = false
+		}
 		m.ask()
 	}
 	for _, p := range m.peers {
@@ -311,12 +316,22 @@ func (m *Machine) becomeActive(e replica.Epoch, start uint32, handed bool, why s
 	if !handed {
 		m.dampTakeback()
 	}
-	m.say(slog.LevelWarn, "this node is active", slog.String("why", why), slog.Uint64("epoch", uint64(e.N)),
+	level := slog.LevelWarn
+	if handed || m.base == (replica.Place{}) {
+		level = slog.LevelInfo // as planned, or the cluster's first
+	}
+	m.say(level, "this node is active", slog.String("why", why), slog.Uint64("epoch", uint64(e.N)),
 		slog.Uint64("base_reign", uint64(m.base.Reign.N)), slog.Uint64("base_position", m.base.Pos))
+	for _, p := range m.peers {
+		if !p.mismatch && less(m.base.Reign, p.st.Place.Reign) {
+			m.say(slog.LevelWarn, "a node that is gone had a more recent table: locks that only it knows of are lost", slog.Int("peer", int(p.id)),
+				slog.Uint64("its_reign", uint64(p.st.Place.Reign.N)))
+		}
+	}
 }
 
 // stepDown makes an active a standby at the place.
-func (m *Machine) stepDown(at replica.Place, why string, attrs ...slog.Attr) {
+func (m *Machine) stepDown(level slog.Level, at replica.Place, why string, attrs ...slog.Attr) {
 	m.role, m.guard, m.meeting, m.handoff, m.deciding = Standby, false, nil, nil, false
 	m.why = why
 	m.lastActive = m.now
@@ -331,7 +346,7 @@ func (m *Machine) stepDown(at replica.Place, why string, attrs ...slog.Attr) {
 		}
 	}
 	m.do(Demote{at})
-	m.say(slog.LevelWarn, "this node is no longer active", append([]slog.Attr{slog.String("why", why)}, attrs...)...)
+	m.say(level, "this node is no longer active", append([]slog.Attr{slog.String("why", why)}, attrs...)...)
 }
 
 // feed starts the streams that peers asked for.
@@ -368,9 +383,13 @@ func (m *Machine) overrun(p *peer) {
 }
 
 func (m *Machine) receiveAck(p *peer, a *Ack) {
-	if a.Stream == p.feeding {
-		p.acked = a.Place
+	if a.Stream != p.feeding {
+		return
 	}
+	if m.role == Active && a.Place.Reign == m.reign && p.acked.Reign != m.reign {
+		m.say(slog.LevelInfo, "a standby has the table", slog.Int("peer", int(p.id)))
+	}
+	p.acked = a.Place
 }
 
 // stop tells when a node that was asked to may end.

@@ -201,11 +201,7 @@ const renewAfter = time.Second + 10*time.Millisecond
 // the known ones, nothing is needed, and an epoch that runs ahead of the clock
 // would do harm: nodes that all lose their disks could fall below it.
 func (m *Machine) renew() {
-	fresh := false
-	for _, p := range m.peers {
-		fresh = fresh || p.reached == live && p.st.Fresh && p.freshSolved != p.boot && m.now-p.began > renewAfter
-	}
-	if !fresh || !m.take(toRenew) {
+	if !m.freshSince(renewAfter) || !m.take(toRenew) {
 		return
 	}
 	for _, p := range m.peers {
@@ -213,4 +209,15 @@ func (m *Machine) renew() {
 			p.freshSolved = p.boot
 		}
 	}
+}
+
+// freshSince reports whether a peer without an epoch file, that no epoch was
+// taken for yet, has been there for longer than d.
+func (m *Machine) freshSince(d time.Duration) bool {
+	for _, p := range m.peers {
+		if p.reached == live && p.st.Fresh && p.freshSolved != p.boot && m.now-p.began > d {
+			return true
+		}
+	}
+	return false
 }

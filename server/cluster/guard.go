@@ -74,4 +74,7 @@ func (m *Machine) checkGuard() {
 
 // ask puts a question to all: whatever a peer says with an answer to it was
 // true after now.
-func (m *Machine) ask() { m.question++ }
+func (m *Machine) ask() {
+	m.question++
+	m.asked = m.now
+}

@@ -38,6 +38,7 @@ type handoff struct {
 	prepared bool // the table stands still until the successor has all of it
 	since    Time
 	hold     time.Duration // how long it may
+	epoch    replica.Epoch // that the successor has stored
 }
 
 func (h *handoff) holding() bool { return h.prepared }
@@ -60,8 +61,8 @@ func (m *Machine) handOff() {
 			return
 		}
 		p, why, takeback := m.successor()
-		if p == nil {
-			return
+		if p == nil || takeback && (m.taking != noPurpose || m.freshSince(0)) {
+			return // an epoch that is taken meanwhile would spoil it
 		}
 		m.handoffs++
 		m.handoff = &handoff{id: m.handoffs, to: p.id, boot: p.boot, why: why, takeback: takeback, since: m.now}
@@ -81,6 +82,9 @@ func (m *Machine) handOff() {
 	case !h.prepared && m.now-h.since > m.cfg.FailureTimeout+time.Second:
 		m.abortHandoff("the successor did not get ready")
 		m.pauseHandoffs()
+	case h.prepared && less(h.epoch, m.known):
+		// The successor would have to refuse it.
+		m.abortHandoff("a higher epoch was taken meanwhile")
 	case h.prepared && m.now-h.since > h.hold:
 		m.abortHandoff("the successor did not catch up in time")
 		m.pauseHandoffs()
@@ -106,7 +110,7 @@ func (m *Machine) give(h *handoff, p *peer) {
 		m.handoff = nil
 		return
 	}
-	m.stepDown(at, h.why, slog.Int("successor", int(p.id)))
+	m.stepDown(slog.LevelInfo, at, h.why, slog.Int("successor", int(p.id)))
 }
 
 func (m *Machine) abortHandoff(why string) {
@@ -269,7 +273,7 @@ func (m *Machine) receivePrepared(p *peer, msg *Prepared) {
 		// There may be no other time.
 		h.hold = max(holdFor, min(2*(m.now-h.since), m.cfg.FailureTimeout))
 	}
-	h.prepared, h.since = true, m.now
+	h.prepared, h.since, h.epoch = true, m.now, msg.Epoch
 }
 
 // receiveGo makes this node active, if nothing has changed since it was

@@ -126,6 +126,9 @@ func (m *Machine) links() {
 			}
 			p.linked = true
 		case p.reached == gone && was != gone:
+			if m.deciding && was == live && m.now-m.asked > m.witnessFor() {
+				m.open = true // the others answered while it was silent
+			}
 			if p.out.up || p.in.up {
 				// Else a peer that reaches us, but not we it, would be
 				// undecided again with each link, and nobody would promote.
@@ -347,6 +350,7 @@ func (m *Machine) receiveStatus(p *peer, s *Status) {
 	}
 	if first {
 		m.checkList(p)
+		m.checkSettings(p)
 	}
 	if p.mismatch {
 		// Nothing of it counts, or two actives that must not meet would outdo
@@ -380,6 +384,19 @@ func (m *Machine) checkList(p *peer) {
 	default:
 		m.say(slog.LevelWarn, "a peer has another peers list, which goes with ours", slog.Int("peer", int(p.id)),
 			slog.String("ours", m.cfg.Peers), slog.String("theirs", p.st.Peers))
+	}
+}
+
+// checkSettings warns of what should be the same everywhere and is not: each
+// node goes by its own.
+func (m *Machine) checkSettings(p *peer) {
+	if p.st.Sync != m.cfg.Sync {
+		m.say(slog.LevelWarn, "a peer has another --replication: what is promised depends on which node is active", slog.Int("peer", int(p.id)),
+			slog.Bool("sync_here", m.cfg.Sync), slog.Bool("sync_there", p.st.Sync))
+	}
+	if theirs := time.Duration(p.st.FailureTimeout); theirs != m.cfg.FailureTimeout {
+		m.say(slog.LevelWarn, "a peer has another --failure-timeout: one may take over while the other is still sure of its role", slog.Int("peer", int(p.id)),
+			slog.Duration("here", m.cfg.FailureTimeout), slog.Duration("there", theirs))
 	}
 }
 
@@ -446,7 +463,7 @@ func (m *Machine) witnessFor() time.Duration {
 func (m *Machine) status() Status {
 	s := Status{
 		Boot: m.cfg.Boot, Role: m.role, Place: m.place(), Known: m.known,
-		Stopping: m.stopping, Unfit: m.unfit, Fresh: m.fresh, Forked: m.cfg.Forked(), Paused: m.guard,
+		Stopping: m.stopping, Unfit: m.unfit, Fresh: m.fresh, Forked: m.cfg.Forked(), Paused: m.guard, Sync: m.cfg.Sync,
 		Ask: m.question, FailureTimeout: uint64(m.cfg.FailureTimeout),
 		Advertise: m.cfg.Advertise, Peers: m.cfg.Peers,
 	}

@@ -93,7 +93,8 @@ type Machine struct {
 	// decide.go
 	deciding    bool
 	question    uint64
-	open        bool // a peer was undecided at the last look
+	asked       Time // the question
+	open        bool // a peer kept the others' answers waiting, and they may be old
 	failedDonor uint16
 	due         [16]Time // since when the node should have promoted
 	passed      uint16   // ids of nodes that did not, though due

@@ -61,7 +61,7 @@ func (m *Machine) meetLower(p *peer) {
 		// Nothing has changed here since the other began from this very
 		// place: this node slept, or nobody reached it. It follows, loses
 		// nothing, and gets the role back by take-back.
-		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
+		m.stepDown(slog.LevelWarn, m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
 		return
 	}
 	if m.meeting != nil || m.settled[p.id] == reign {
@@ -86,7 +86,7 @@ func (m *Machine) meetHigher(p *peer) {
 		if !m.halted() {
 			return
 		}
-		m.stepDown(m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
+		m.stepDown(slog.LevelWarn, m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
 	case p.st.Place == m.base && waited <= 2*m.cfg.FailureTimeout && !broken.Rule("fresh-yields"):
 		// It is the other that follows.
 	case p.st.Meeting == m.cfg.Self+1, waited > m.cfg.FailureTimeout:
@@ -157,7 +157,7 @@ func (m *Machine) giveWay(to, via uint8, reign replica.Epoch) {
 	}
 	m.higher[to] = 0
 	m.do(SendOffer{to, via, m.topEpoch()})
-	m.stepDown(m.base, "another active has higher priority", slog.Int("active", int(to)), slog.Uint64("reign", uint64(reign.N)))
+	m.stepDown(slog.LevelWarn, m.base, "another active has higher priority", slog.Int("active", int(to)), slog.Uint64("reign", uint64(reign.N)))
 }
 
 func (m *Machine) receiveOffer(p *peer, o *Offer) {

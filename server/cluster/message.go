@@ -46,6 +46,7 @@ type Status struct {
 	Fresh    bool // it started without an epoch file
 	Forked   bool // its table is another than its place says: it gave way to another active
 	Paused   bool // it woke from a pause and has not heard from all yet
+	Sync     bool // active, it answers what the standbys in sync have applied
 
 	// Meeting is 1 + the id of another active that the sender, an active,
 	// holds its service for; 0: none.
@@ -67,7 +68,7 @@ type Status struct {
 	Feeds uint64
 
 	FailureTimeout uint64 // ns
-	// Advertise and Peers are how the sender was configured.
+	// Sync and FailureTimeout should be the same everywhere. Advertise and Peers are how the sender was configured.
 	Advertise, Peers string
 }
 

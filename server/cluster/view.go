@@ -11,7 +11,9 @@ type View struct {
 	Place string `json:"place"`
 	Epoch string `json:"epoch"` // known, the highest
 	// Active is the id of the active, -1 if none is known.
-	Active    int        `json:"active"`
+	Active int `json:"active"`
+	// Complete: it has the table that is served from.
+	Complete  bool       `json:"complete"`
 	Unfit     bool       `json:"unfit"`
 	Stopping  bool       `json:"stopping"`
 	Sync      bool       `json:"sync"`              // answers wait for the standbys in sync
@@ -22,13 +24,15 @@ type View struct {
 
 // PeerView is another node as this one sees it.
 type PeerView struct {
-	ID       uint8   `json:"id"`
-	Role     string  `json:"role"`
-	Reached  bool    `json:"reached"`
-	Mismatch bool    `json:"mismatch,omitempty"` // its peers list does not go with ours
-	Fed      bool    `json:"fed"`                // by this node
-	Lag      *uint64 `json:"lag,omitempty"`      // records of the stream it has not applied; missing: it has none of this reign yet
-	Silent   float64 `json:"silent_s"`           // since a heartbeat came back
+	ID       uint8    `json:"id"`
+	Addr     string   `json:"addr"`
+	Role     string   `json:"role"`
+	Reached  bool     `json:"reached"`
+	Problem  string   `json:"problem,omitempty"`  // why it is not reached, or not fed
+	Mismatch bool     `json:"-"`                  // its peers list does not go with ours
+	Fed      bool     `json:"fed"`                // by this node
+	Lag      *uint64  `json:"lag,omitempty"`      // records of the stream it has not applied; missing: it has none of this reign yet
+	Silent   *float64 `json:"silent_s,omitempty"` // since a heartbeat came back; missing: none ever has
 }
 
 // View is the present state.
@@ -39,7 +43,9 @@ func (m *Machine) View() View {
 		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync,
 	}
 	if m.role == Active {
-		v.Active = int(m.cfg.Self)
+		v.Active, v.Complete = int(m.cfg.Self), true
+	} else if a := m.byID[max(0, v.Active)]; v.Active >= 0 && a != nil {
+		v.Complete = a.st.Role == Active && a.st.Place.Reign == at.Reign
 	}
 	if m.handoff != nil {
 		v.Handoff = m.handoff.why
@@ -50,7 +56,11 @@ func (m *Machine) View() View {
 			pv.Role = p.st.Role.String()
 		}
 		if p.echo > 0 {
-			pv.Silent = time.Duration(m.now - p.echo).Round(time.Millisecond).Seconds()
+			s := time.Duration(m.now - p.echo).Round(time.Millisecond).Seconds()
+			pv.Silent = &s
+		}
+		if p.mismatch {
+			pv.Problem = "its peers list does not go with this node's"
 		}
 		if pv.Fed && p.acked.Reign == at.Reign {
 			lag := at.Pos - min(at.Pos, p.acked.Pos)

@@ -68,7 +68,7 @@ type Host struct {
 	tokens atomic.Pointer[fencing.Allocator]
 	watch  context.CancelFunc // of the loop: ends the watch of the allocator
 
-	unreached [16]string // of the loop: the kind of reason that was logged last
+	unreached [16]unreached // of the loop
 
 	mu    sync.Mutex
 	extra map[uint8]string // addresses of peers that only they list
@@ -192,7 +192,7 @@ func (h *Host) linkEvent(e peer.Event) {
 	case peer.OutUp:
 		h.mesh.SetSource(id, func(buf []byte) ([]byte, bool) { return h.next(id, buf) })
 		h.post(func(now time.Duration) {
-			h.unreached[id] = ""
+			h.unreached[id] = unreached{}
 			h.member.LinkUp(now, id, true, gen, e.Hello)
 		})
 	case peer.InUp:
@@ -222,6 +222,9 @@ func (h *Host) linkEvent(e peer.Event) {
 	}
 }
 
+// unreached is why a peer can't be reached, as of the last try.
+type unreached struct{ kind, why string }
+
 // sayUnreached logs why a peer can't be reached, once for each kind of reason:
 // a wrong name or address would otherwise show on the day of a failover.
 func (h *Host) sayUnreached(e peer.Event) {
@@ -232,8 +235,9 @@ func (h *Host) sayUnreached(e peer.Event) {
 	case !errors.Is(e.Err, context.DeadlineExceeded):
 		kind = "failed"
 	}
-	if h.unreached[e.Peer] != kind {
-		h.unreached[e.Peer] = kind
+	was := h.unreached[e.Peer].kind
+	h.unreached[e.Peer] = unreached{kind, e.Err.Error()}
+	if was != kind {
 		h.log.Log(context.Background(), level, "a peer can't be reached", slog.Int("peer", int(e.Peer)),
 			slog.String("address", h.addr(e.Peer)), slog.Any("error", e.Err))
 	}
@@ -299,7 +303,16 @@ func (h *Host) listed(id uint8, advertise string) bool {
 // Status is what an operator sees.
 func (h *Host) Status() (s member.Status) {
 	got := make(chan struct{})
-	if h.post(func(time.Duration) { s = h.member.Status(); close(got) }) {
+	status := func(time.Duration) {
+		s = h.member.Status()
+		for i := range s.PeerViews {
+			if p := &s.PeerViews[i]; p.Problem == "" && !p.Reached {
+				p.Problem = h.unreached[p.ID].why
+			}
+		}
+		close(got)
+	}
+	if h.post(status) {
 		select {
 		case <-got:
 		case <-h.ended:

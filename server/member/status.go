@@ -13,5 +13,10 @@ type Status struct {
 
 // Status is called from the owner's goroutine, like all else.
 func (m *Member) Status() Status {
-	return Status{View: m.roles.View(), Conflicts: m.conflicts, Syncing: !m.active && m.receiver.Syncing()}
+	s := Status{View: m.roles.View(), Conflicts: m.conflicts, Syncing: !m.active && m.receiver.Syncing()}
+	s.Complete = s.Complete && !m.forked
+	for i := range s.PeerViews {
+		s.PeerViews[i].Addr = m.cfg.Addr(s.PeerViews[i].ID)
+	}
+	return s
 }

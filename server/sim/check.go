@@ -293,7 +293,7 @@ func (s *Sim) checkGivesWay(p *process) {
 func (s *Sim) checkLoss(p *process, now *reign) {
 	for i := len(s.reigns) - 2; i >= 0; i-- {
 		r := s.reigns[i]
-		if now.base.Compare(replica.Place{Reign: r.epoch, Pos: r.start}) > 0 && s.reignAt(now.base) != r || r.gaveWay {
+		if now.base.Compare(replica.Place{Reign: r.epoch, Pos: r.start}) > 0 && s.reignAt(now.base) != r || s.takenOver(r, now) {
 			continue
 		}
 		for j := len(r.answered) - 1; j >= 0; j-- {
@@ -315,6 +315,31 @@ func (s *Sim) checkLoss(p *process, now *reign) {
 			}
 		}
 	}
+}
+
+// takenOver reports whether another active has taken over the table of r, or
+// of a reign that went on from it: what r answered is then in no place of now,
+// but may well be in its table. What was lost before that is judged when the
+// one that gave way began.
+func (s *Sim) takenOver(r, now *reign) bool {
+	if r.gaveWay {
+		return true
+	}
+	for a := now; a != nil; a = s.reignAt(a.base) {
+		if a == r {
+			return false
+		}
+	}
+	for _, x := range s.reigns {
+		if x.gaveWay {
+			for a := x; a != nil; a = s.reignAt(a.base) {
+				if a == r {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // reignAt is the reign that a place is in.
