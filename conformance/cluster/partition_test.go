@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,4 +168,50 @@ func TestResets(t *testing.T) {
 	ops := l.Stop()
 	noneFailed(t, ops)
 	judge(t, l, ops, true)
+}
+
+// What the side that gives way was told by clients counts: a lock from before
+// the partition that was released there is free after it, and one that nobody
+// released is not.
+func TestReleasedInAPartition(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, true)
+	one := c.dial(1)
+	tokens := map[string]string{}
+	for _, key := range []string{"released", "ended", "held"} {
+		_, token, _ := strings.Cut(ask(t, one, "A %s -1 60", key), " "+key+" ")
+		tokens[key], _, _ = strings.Cut(token, " ")
+	}
+	until(t, "node 2 has the grants", func() bool { return c.status(2).Held == 3 })
+
+	c.Net.Partition([]int{1}, []int{2, 3})
+	c.active(2)
+	two := c.dial(2)
+	if got, want := ask(t, two, "R released %s", tokens["released"]), "R released "+tokens["released"]; got != want {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	// Held on both sides, with other tokens: the greater one stays.
+	ask(t, two, "R ended %s", tokens["ended"])
+	again := ask(t, two, "A ended -1 60")
+	if again[0] != 'A' {
+		t.Fatalf("got %q", again)
+	}
+
+	c.Net.Heal()
+	c.settled(1)
+	one = c.dial(1)
+	if got := ask(t, one, "A released -1 60"); got[0] != 'A' {
+		t.Errorf("a lock that was released on the side that gave way: got %q", got)
+	}
+	for _, key := range []string{"ended", "held"} {
+		if got, want := ask(t, one, "A %s -1 60", key), "T "+key; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := ask(t, one, "K ended %s 60", strings.Fields(again)[2]); got[0] != 'K' {
+		t.Errorf("the greater token of a key that both sides had granted: got %q", got)
+	}
+	if got := ask(t, one, "K held %s 60", tokens["held"]); got[0] != 'K' {
+		t.Errorf("a lock that nobody released: got %q", got)
+	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,4 +83,37 @@ func TestMinInSync(t *testing.T) {
 	if got, want := ask(t, conn, "A k -1 60"), "T k"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// An active that must have a standby in sync, and is cut off from it, answers
+// nothing that could be lost: neither what it was asked before it knew, nor
+// what it is asked then.
+func TestMinInSyncCutOff(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, true, "--replication=sync", "--min-in-sync=1")
+	conns := make([]*rig.Conn, 40)
+	for i := range conns {
+		conns[i] = c.dial(1)
+	}
+	c.Net.Partition([]int{1}, []int{2, 3})
+	var granted []string
+	for i, conn := range conns {
+		key := fmt.Sprintf("k%d", i)
+		ok(t, conn.Send("A "+key+" -1 60"))
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.active(2)
+	for i, conn := range conns {
+		if answer, err := conn.Read(100 * time.Millisecond); err == nil && answer[0] == 'A' {
+			granted = append(granted, fmt.Sprintf("k%d: %s", i, answer))
+		}
+	}
+	if len(granted) > 0 {
+		t.Errorf("answered with nobody in sync: %q", granted)
+	}
+	if answer := ask(t, c.dial(2), "A k0 -1 60"); answer[0] != 'A' {
+		t.Errorf("node 2, which has node 3 in sync, answered %q", answer)
+	}
+	c.Net.Heal()
+	c.settled(1)
 }

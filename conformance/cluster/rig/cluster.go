@@ -291,7 +291,6 @@ type PeerStatus struct {
 	ID           int
 	Role         string
 	Reached, Fed bool
-	Mismatch     bool
 	Lag          *int // nil: it has nothing of the active's reign
 }
 
