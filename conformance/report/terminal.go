@@ -68,8 +68,13 @@ func (t *Terminal) End(run *Run) {
 	fmt.Fprintln(t.w)
 	for _, p := range NewCertificate(run).Profiles {
 		word := "not passed"
-		if p.Passed {
+		switch {
+		case p.Passed:
 			word = "passed"
+		case !run.Complete && p.Must == (Counts{}) && p.Should == (Counts{}):
+			continue
+		case !run.Complete:
+			word = "in part"
 		}
 		fmt.Fprintf(t.w, "%-8s %-10s  must: %s", p.Name, word, p.Must)
 		if p.Should != (Counts{}) {
@@ -78,7 +83,7 @@ func (t *Terminal) End(run *Run) {
 		fmt.Fprintln(t.w)
 	}
 	if !run.Complete {
-		fmt.Fprintf(t.w, "Only %s was run, so no profile can pass.\n", run.Selected)
+		fmt.Fprintf(t.w, "Only %s was run: this certifies no profile.\n", run.Selected)
 	}
 	for _, l := range run.Ledger {
 		fmt.Fprintln(t.w, "known failures:", Printable(l))
@@ -86,7 +91,11 @@ func (t *Terminal) End(run *Run) {
 	if n := run.Count(KnownFailure); n > 0 {
 		fmt.Fprintf(t.w, "%d failed as the list of known failures says.\n", n)
 	}
-	fmt.Fprintf(t.w, "\n%s, in %v\n", run.Verdict(), run.Took.Round(100*time.Millisecond))
+	verdict := run.Verdict().String()
+	if !run.Complete {
+		verdict = "what was run: " + verdict
+	}
+	fmt.Fprintf(t.w, "\n%s, in %v\n", verdict, run.Took.Round(100*time.Millisecond))
 }
 
 func (c Counts) String() string {

@@ -47,6 +47,15 @@ func (m *Machine) View() View {
 	} else if a := m.byID[max(0, v.Active)]; v.Active >= 0 && a != nil {
 		v.Complete = a.st.Role == Active && a.st.Place.Reign == at.Reign
 	}
+	switch {
+	case v.Why != "":
+	case m.role == Joining:
+		v.Why = "it waits until each peer has answered, or its time is over"
+	case v.Active >= 0:
+		v.Why = "another node is active"
+	default:
+		v.Why = "it waits for a node to become active"
+	}
 	if m.handoff != nil {
 		v.Handoff = m.handoff.why
 	}
