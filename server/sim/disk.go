@@ -83,10 +83,10 @@ func (d *disk) crash() {
 }
 
 // loseDisk empties it. From here on the clock is all that keeps the node above
-// the epochs that it took, so it must have come as far as they.
+// the epochs that it took, so it must have passed the beginning of the latest.
 func (n *node) loseDisk() {
 	n.disk.epoch = replica.Epoch{}
-	if behind := time.Duration(n.taken)*time.Second - n.s.plan.wall - n.s.now - n.clockOffset; behind > 0 {
+	if behind := time.Duration(n.taken)*time.Second + time.Millisecond - n.s.plan.wall - n.s.now - n.clockOffset; behind > 0 {
 		n.clockOffset += behind
 	}
 }
