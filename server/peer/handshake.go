@@ -112,8 +112,10 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return w, false, errors.New("connected, but it does not answer")
+	case wasClosed(err):
+		return w, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	case err != nil:
-		return w, wasClosed(err), fmt.Errorf("connected, but then: %w", err)
+		return w, false, fmt.Errorf("connected, but then: %w", err)
 	case challenge[0] >= ' ':
 		return w, false, errors.New("something there does not speak as a node to its peers; check the address, and that the node runs as a cluster")
 	case challenge[0] != version:

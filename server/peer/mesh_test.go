@@ -874,12 +874,14 @@ func TestRefusedOrSilent(t *testing.T) {
 				l := listen(t)
 				addr = l.Addr().String()
 				go func() {
-					nc, err := l.Accept()
-					if err != nil {
-						return
+					for {
+						nc, err := l.Accept()
+						if err != nil {
+							return
+						}
+						c.serve(nc)
+						nc.Close()
 					}
-					c.serve(nc)
-					nc.Close()
 				}()
 			}
 			a.book.set(2, addr)
@@ -889,6 +891,40 @@ func TestRefusedOrSilent(t *testing.T) {
 				t.Errorf("refused %v, %v", e.Refused, e.Err)
 			}
 		})
+	}
+}
+
+// One connection that is reset before a word is no sign that nobody is there.
+func TestResetBeforeAWord(t *testing.T) {
+	a, b, l := start(t, 1), start(t, 2), listen(t)
+	b.book.set(1, "")
+	go func() {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		reset(nc)
+		nc, err = l.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			nc.Close()
+			return
+		}
+		go io.Copy(to, nc)
+		io.Copy(nc, to)
+	}()
+	a.book.set(2, l.Addr().String())
+	a.Dial(2)
+	select {
+	case e := <-a.outs:
+		if e.Kind != OutUp {
+			t.Errorf("got %+v", e)
+		}
+	case <-time.After(patience):
+		t.Error("no event")
 	}
 }
 

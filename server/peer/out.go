@@ -255,18 +255,38 @@ func appendData(buf []byte, source Source) ([]byte, error) {
 }
 
 // connect dials and shakes hands.
+//
+// A connection that is closed before a word tells that a process has ended
+// whose kernel had still taken it. But it may also be that only this one was
+// reset, and the node lives: so it is tried again, and where there is no
+// process that is refused.
 func (m *Mesh) connect(o *out) (nc net.Conn, w welcome, refused bool, err error) {
+	ctx, cancel := context.WithTimeout(o.life, m.cfg.HandshakeTimeout)
+	defer cancel()
+	nc, w, refused, err = m.try(ctx, o)
+	if errors.Is(err, errNoWord) {
+		nc, w, refused, err = m.try(ctx, o)
+	}
+	return nc, w, refused, err
+}
+
+// errNoWord is the end of a connection before the other side said anything.
+var errNoWord = errors.New("it was closed before a word")
+
+func (m *Mesh) try(ctx context.Context, o *out) (nc net.Conn, w welcome, refused bool, err error) {
 	addr, ok := m.cfg.Peers(o.peer)
 	if !ok || addr == "" {
 		return nil, w, false, fmt.Errorf("no address of node %d is known", o.peer)
 	}
-	ctx, cancel := context.WithTimeout(o.life, m.cfg.HandshakeTimeout)
-	defer cancel()
 	nc, err = m.dial(ctx, addr)
 	if err != nil {
 		// A name can have several addresses. If one of them did not answer
 		// until the end, the node may be there.
-		refused = ctx.Err() == nil && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))
+		cut := errors.Is(err, syscall.ECONNRESET)
+		refused = ctx.Err() == nil && (errors.Is(err, syscall.ECONNREFUSED) || cut)
+		if cut {
+			err = fmt.Errorf("%w: %w", errNoWord, err)
+		}
 		return nil, w, refused, fmt.Errorf("node %d: %w", o.peer, err)
 	}
 	tune(nc)

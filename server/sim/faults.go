@@ -264,7 +264,7 @@ func (s *Sim) faultReset() {
 	}
 	s.logf("links of n%d and n%d are reset", a.id, b.id)
 	s.disturb(uint(1<<a.id|1<<b.id), false)
-	if l := a.proc.outs[b.id]; l != nil {
+	if l := a.proc.outs[b.id]; l != nil && l.b != nil { // else there is none yet
 		l.fwd.reset(false, l.lostB)
 		l.lostA()
 	}

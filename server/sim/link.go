@@ -21,6 +21,7 @@ type link struct {
 	aOpen, bOpen bool
 	aUp, bUp     bool // the members know of it
 	spoken       bool // the other end has said a word
+	again        bool // it is the second try; see lostA
 
 	fwd, back *pipe
 
@@ -33,12 +34,16 @@ type link struct {
 
 // dial begins a connection. An earlier one is reset.
 func (p *process) dial(peer int) {
-	s := p.s
 	if old := p.outs[peer]; old != nil {
 		old.closeA(false)
 	}
 	p.gens++
-	l := &link{s: s, from: p.n, to: s.nodes[peer], a: p, aOpen: true, serial: p.gens, genA: p.gens}
+	p.dialAs(peer, p.gens, false)
+}
+
+func (p *process) dialAs(peer int, gen uint64, again bool) {
+	s := p.s
+	l := &link{s: s, from: p.n, to: s.nodes[peer], a: p, aOpen: true, serial: p.gens, genA: gen, again: again}
 	l.fwd, l.back = s.net.pipe(p.n.id, peer), s.net.pipe(peer, p.n.id)
 	p.outs[peer] = l
 	p.addLink(l)
@@ -147,6 +152,10 @@ func (l *link) lostA() {
 		if up {
 			l.s.logf("n%d: lost link out to n%d, gen %d", l.a.n.id, l.to.id, l.genA)
 			l.a.member.LinkDown(l.a.clock(), uint8(l.to.id), true, l.genA, false)
+		} else if l.b != nil && !l.spoken && !l.again {
+			// Accepted, then reset before a word: perhaps only this connection.
+			l.a.gens++
+			l.a.dialAs(l.to.id, l.genA, true)
 		} else {
 			l.s.logf("n%d: n%d refused", l.a.n.id, l.to.id)
 			l.a.member.DialFailed(l.a.clock(), uint8(l.to.id), !l.spoken, l.spoken)
