@@ -5,6 +5,8 @@
 #   make run      a node to try by hand
 #   make sim      the cluster simulator: SEED= (0) RUNS= (2000)
 #   make failover-report   how long nobody is served, at each kind of failure
+#   make conformance   certify the node, the Go client and the examples, into bin/conformance/
+#   make mutants  every scenario against every wrong server and client, as tables in bin/
 #   make test     every test of every module
 #   make race     the same under the race detector
 #   make verify   format, vet, tidy, generated files, the workspace
@@ -24,7 +26,7 @@ INFO    := github.com/stile-lock/stile/server/buildinfo
 LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT)
 
 .DEFAULT_GOAL := build
-.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report
+.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled
@@ -52,6 +54,14 @@ sim:
 
 failover-report: build
 	$(GO) run ./tools/cmd/stile-failover -stiled bin/stiled
+
+conformance:
+	cd conformance && $(GO) test -count=1 -v -timeout 20m ./certify -args -certificates ../../bin/conformance
+
+mutants:
+	@set -e; mkdir -p bin; for half in server client cluster; do \
+	  (cd conformance && $(GO) test -count=1 -timeout 60m ./mutants/$$half -args -matrix -table ../../../bin/mutants-$$half.md); \
+	done
 
 # The first pass checks the invariants after every step. The second is of what
 # that pass has to leave out: a checked build allocates.

@@ -125,6 +125,7 @@ func (p *process) SetLog(l *replica.Log) {
 	p.log = l
 	if l != nil {
 		p.s.checkReign(p, l)
+		p.forked = false // its table is the one of the new reign
 	} else {
 		clear(p.view.lines)
 	}
