@@ -172,6 +172,14 @@ func (m *Machine) stopSuccessor() *peer {
 		return ready
 	}
 	left := m.stopSince + m.cfg.StopTimeout - m.now
+	if left > 0 && left < m.cfg.StopTimeout/2 {
+		// It may catch up while the table stands still. There is no better time
+		// to come.
+		at := m.place()
+		if far := m.best(func(p *peer) bool { return p.feeding != 0 && p.acked.Reign == at.Reign }); far != nil {
+			return far
+		}
+	}
 	if left > 0 && m.best(func(*peer) bool { return true }) != nil {
 		return nil // it may still get there
 	}
@@ -261,7 +269,7 @@ func (m *Machine) receivePrepared(p *peer, msg *Prepared) {
 		return
 	}
 	if msg.Epoch.N == 0 {
-		m.handoff = nil
+		m.abortHandoff("the successor can't take the role now")
 		m.pauseHandoffs()
 		return
 	}

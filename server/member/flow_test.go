@@ -80,3 +80,14 @@ func TestFlowOfLies(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// A line that has become longer is used as well as one that was so from the
+// beginning; what it took before is no measure any more.
+func TestFlowOfALineThatBecomesLonger(t *testing.T) {
+	f := newFlow(125 * time.Millisecond)
+	line{1 << 30, 200 * time.Microsecond}.run(&f, time.Second)
+	f.sent, f.acked = 0, 0 // run counts anew
+	if _, rate := (line{1 << 30, 200 * time.Millisecond}).run(&f, 20*time.Second); rate < 500<<10 {
+		t.Errorf("%d bytes a second, in frames of %d, %d under way", rate, f.frame, f.window)
+	}
+}
