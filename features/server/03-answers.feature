@@ -52,7 +52,7 @@ Feature: 3 Requests and answers
 
   Rule: 3.3 For one op and key on one connection, answers come in the order of the requests
 
-    @S-3.3-held-back @core @must
+    @S-3.3-held-back @core @must @timed
     Scenario: An answer that is ready waits for an older one, its request does not
       The second acquire of 2 ends after 0.3 s. It leaves the line then, and its
       answer is held back until the first one has its own.

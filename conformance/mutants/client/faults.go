@@ -1,0 +1,94 @@
+package client
+
+import "time"
+
+// Faults are the ways in which the plain client can be wrong, one rule at a
+// time, and at the end the liberties that a right client may take.
+type Faults struct {
+	// Connections: SPEC.md 13.1 to 13.3.
+	OneConnection     bool          // to a single address
+	SecondConnection  bool          // after a redirect to a listed address
+	Beat              time.Duration // instead of 3 s
+	NoPing            bool          // and so never gives a silent connection up
+	NeverGivesUp      bool          // pings, but does nothing about silence
+	PingsPileUp       bool          // a ping every second, answered or not
+	UnknownOpIsNoPong bool
+	NoIdlePing        bool
+	ClosesPolitely    bool // without a reset
+
+	// Rotation: 13.4, 13.5.
+	NoRotation         bool // always from the first one on
+	RotationSkips      bool // the first one, after a full turn
+	ReleaseMovesCursor bool
+	KeepMovesCursor    bool
+	SparesServe        bool // a connection that answered M stays in the rotation
+	SparesForEver      bool // an M that names it does not bring it back
+
+	// Acquire: 13.6, 13.7.
+	WaitInSeconds    bool // cut to whole seconds
+	NoOwnClock       bool
+	LateGrantDropped bool
+	NoCancel         bool
+	OneNonce         bool // the same for all calls
+	NoNonce          bool
+	GivesUpOnLoss    bool // an error as soon as the connection is lost
+	FailsEarly       bool // an error after one server did not serve
+	NoDemand         bool // no dial on demand
+	WholeWait        bool // instead of what is left, after moving on
+	FreshNonces      bool // a new one for each try
+	SpentIsFinal     bool
+	BehindAYounger   bool // a nonce repeated behind a younger acquire of its key (9.9)
+	RetriesAnything  bool // any code: at the next server
+
+	// Redirects: 13.8 to 13.10.
+	RedirectIgnored bool
+	ListedOnly      bool
+	UnlistedForEver bool
+	FollowsAnywhere bool
+	NoRest          bool
+	SecretToAnybody bool
+	NoPauses        bool
+	LoopsForEver    bool
+
+	// Lease: 13.11.
+	CountsFromRead     bool
+	CountsFromAcquire  bool // also after a wait
+	NoKeepFirst        bool
+	HandsOutTheEnded   bool // a lock of which nothing is left
+	KeepFromRead       bool
+	KeepOnce           bool
+	KeepNotHeldIgnored bool
+	LateKeepRevives    bool
+	NeverLost          bool
+
+	// Release: 13.12, 13.14.
+	ReleaseOnce            bool
+	ReleasesForEver        bool
+	ReleasePace            time.Duration // instead of 200 ms
+	ReleasesPileUp         bool          // also while one is owed
+	CancelStopsRelease     bool
+	NotHeldIsFine          bool
+	CopyNotHeld            bool // an error also for a second copy
+	ReleaseNotMoved        bool
+	ReleaseRetriesAnything bool
+	AlwaysNo               bool // the outcome of a refusal, whatever the code
+
+	// Answers: 2, 3, 13.13, 14.2.
+	ByOrder         bool // to the oldest request of its op
+	MisfitsIgnored  bool
+	DuplicatesTaken bool
+	NoExtraFields   bool
+	NoCR            bool
+	TokensAsFloats  bool
+
+	// Hello and what is sent: 10.2, 13.15.
+	NonceAlways   bool
+	KeepAlways    bool
+	KeysUnchecked bool
+
+	// Liberties.
+	StartLast bool // the rotation starts elsewhere
+	RotatesR  bool // R and K go round, by a cursor of their own
+	ExtraDial bool // at once when a connection is lost that an acquire waits on
+	NoHello   bool
+}

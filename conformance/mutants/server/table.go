@@ -1,0 +1,418 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stile-lock/stile/protocol"
+)
+
+// acquire is SPEC.md 4.1 and, with a nonce, 9.2.
+func (s *Server) acquire(k *key, req *request, wait, lease time.Duration, name string) {
+	if s.bug == bugWaitZero && wait == 0 {
+		wait = protocol.NoQueue
+	}
+	if s.bug == bugQueuesMinusOne && wait == protocol.NoQueue {
+		wait = 400 * time.Millisecond
+	}
+	if n := k.nonces[name]; n != nil && name != "" {
+		switch {
+		case n.grant != nil:
+			s.tellAgain(k, req, n.grant, lease)
+			return
+		case n.waiter == nil:
+			req.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSpent, ""))
+			return
+		}
+		s.takeOver(k, req, n.waiter, wait, lease)
+		return
+	}
+	if s.bug == bugReentrant && k.held != nil && req.c.holds(k) {
+		req.end(protocol.AppendGrant(nil, []byte(k.name), k.held.token, lease))
+		return
+	}
+	w := &waiter{req: req, lease: lease, nonce: name, asked: time.Now()}
+	if k.held == nil && (s.bug != bugDetachedBlocks || len(k.line) == 0) {
+		s.grant(k, w)
+		return
+	}
+	if wait == protocol.NoQueue {
+		if s.bug != bugTimeoutForgets {
+			k.spend(name)
+		}
+		req.end(protocol.AppendTimeout(nil, []byte(k.name)))
+		return
+	}
+	k.line = append(k.line, w)
+	if name != "" {
+		k.nonces[name] = &nonce{waiter: w}
+	}
+	s.limit(k, w, wait)
+}
+
+// limit starts the clock of a wait.
+func (s *Server) limit(k *key, w *waiter, wait time.Duration) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.limit = time.Time{}
+	if wait == 0 {
+		return
+	}
+	switch s.bug {
+	case bugTimesOutLate:
+		wait += 400 * time.Millisecond
+	case bugTimesOutEarly:
+		wait -= wait / 5
+	}
+	w.limit = time.Now().Add(wait)
+	w.timer = time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.bug == bugWholeRequestWaits && w.req != nil && w.req != w.req.c.queue[w.req.place()][0] {
+			return // its limit is looked at when its turn comes, which is never
+		}
+		if i := slices.Index(k.line, w); i >= 0 {
+			if s.bug != bugGrantAfterT {
+				k.leave(w)
+			}
+			if k.spend(w.nonce); s.bug == bugTimeoutForgets {
+				delete(k.nonces, w.nonce)
+			}
+			if w.req != nil {
+				w.req.end(protocol.AppendTimeout(nil, []byte(k.name)))
+			}
+		}
+	})
+}
+
+// leave takes a waiter out of the line.
+func (k *key) leave(w *waiter) {
+	k.line = slices.DeleteFunc(k.line, func(v *waiter) bool { return v == w })
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if w.grace != nil {
+		w.grace.Stop()
+	}
+}
+
+// grant gives the free key to a request.
+func (s *Server) grant(k *key, w *waiter) {
+	lease := w.lease
+	if lease == 0 {
+		lease = defaultLease
+	}
+	lease = min(lease, maxLease)
+	if s.bug == bugLongerLease {
+		lease = max(lease, time.Second)
+	}
+	g := &grant{token: s.nextToken(k), nonce: w.nonce, began: time.Now()}
+	k.held = g
+	if w.nonce != "" {
+		k.nonces[w.nonce] = &nonce{grant: g}
+	}
+	s.lease(k, g, lease)
+	if s.bug == bugLeaseFromRequest {
+		s.lease(k, g, lease-time.Since(w.asked))
+	}
+	// It is told with what is left when its turn comes (SPEC.md 3.3).
+	told := false
+	answer := func() []byte {
+		left := lease
+		if s.bug == bugLeaseUntold {
+			left = lease + 2*time.Second
+		}
+		if told && s.bug != bugStaleLease {
+			left = max(time.Until(g.end), 0)
+		}
+		return protocol.AppendGrant(nil, []byte(k.name), g.token, left)
+	}
+	req := w.req
+	if s.bug == bugGrantAfterT && req.answer != nil {
+		return // a grant that nobody knows of
+	}
+	req.c.granted = append(req.c.granted, g)
+	told = req.c.queue[req.place()][0] != req
+	req.endWith(answer)
+}
+
+func (s *Server) nextToken(k *key) uint64 {
+	switch s.bug {
+	case bugTokenPerKey:
+		k.token++
+		return k.token
+	case bugTokenFalls:
+		s.token--
+		return s.token
+	case bugTokenTwice:
+		// Every second grant has the token of the one before.
+		s.token++
+		return s.token | 1
+	}
+	s.token++
+	return s.token
+}
+
+// lease lets the grant end after the time, counted from now.
+func (s *Server) lease(k *key, g *grant, d time.Duration) {
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	switch s.bug {
+	case bugReclaimsEarly:
+		d -= d / 5
+	case bugReclaimsLate:
+		d += 400 * time.Millisecond
+	case bugNeverReclaims:
+		d += time.Hour
+	}
+	g.end = time.Now().Add(d)
+	g.timer = time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if k.held == g && !time.Now().Before(g.end) {
+			if s.bug == bugTellsOfTheEnd {
+				for c := range s.conns {
+					if c.holds(k) {
+						c.say(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeNotHeld, ""))
+					}
+				}
+			}
+			s.over(k)
+		}
+	})
+}
+
+func (c *conn) holds(k *key) bool { return slices.Contains(c.granted, k.held) }
+
+// over ends the grant, and hands the key to the next in line.
+func (s *Server) over(k *key) {
+	k.held.timer.Stop()
+	k.spend(k.held.nonce)
+	if s.bug == bugForgetsNonce {
+		delete(k.nonces, k.held.nonce)
+	}
+	k.held = nil
+	switch s.bug {
+	case bugBarging:
+		// Whoever comes first within a moment has it.
+		time.AfterFunc(2*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.next(k)
+		})
+		return
+	case bugSlowHandOver:
+		time.AfterFunc(400*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.next(k)
+		})
+		return
+	}
+	s.next(k)
+}
+
+func (s *Server) next(k *key) {
+	if k.held != nil {
+		return
+	}
+	line := slices.Clone(k.line)
+	if s.bug == bugLIFO {
+		slices.Reverse(line)
+	}
+	for _, w := range line {
+		if w.req == nil { // a detached one is skipped
+			if s.bug == bugDetachedBlocks {
+				return
+			}
+			continue
+		}
+		if !w.limit.IsZero() && !time.Now().Before(w.limit) && s.bug != bugGrantAfterT {
+			continue // its timer is late
+		}
+		k.leave(w)
+		s.grant(k, w)
+		if s.bug == bugGrantsTwo && len(k.line) > 0 && k.line[0].req != nil {
+			v := k.line[0]
+			k.leave(v)
+			s.grant(k, v)
+		}
+		return
+	}
+}
+
+// living is the grant that the token proves, if it has not ended.
+func (s *Server) living(k *key, token uint64) bool {
+	if k.held == nil {
+		return false
+	}
+	return k.held.token == token || s.bug == bugAnyToken
+}
+
+// release is SPEC.md 4.2.
+func (s *Server) release(k *key, req *request, token uint64) {
+	if s.bug == bugOwnConnection && k.held != nil && !req.c.holds(k) || !s.living(k, token) {
+		if s.bug == bugReleaseAlwaysFine {
+			req.end(protocol.AppendRelease(nil, []byte(k.name), token))
+			return
+		}
+		echo := k.name
+		if s.bug == bugEchoesAnotherKey {
+			echo += "x"
+		}
+		req.end(protocol.AppendError(nil, 'R', []byte(echo), protocol.CodeNotHeld, ""))
+		return
+	}
+	echo := k.name
+	if s.bug == bugLastRelease && req.c.last != "" {
+		echo = req.c.last
+	}
+	req.c.last = k.name
+	req.end(protocol.AppendRelease(nil, []byte(echo), token))
+	if s.bug == bugReleaseLater {
+		g := k.held
+		time.AfterFunc(20*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if k.held == g {
+				s.over(k)
+			}
+		})
+		return
+	}
+	s.over(k)
+}
+
+// keep is SPEC.md 4.3.
+func (s *Server) keep(k *key, req *request, token uint64, lease time.Duration) {
+	if lease == 0 {
+		lease = defaultLease
+	}
+	lease = min(lease, maxLease)
+	if s.bug == bugRevives && k.held == nil && s.isPast(k, token) {
+		k.held = &grant{token: token}
+	}
+	if !s.living(k, token) {
+		req.end(protocol.AppendError(nil, 'K', []byte(k.name), protocol.CodeNotHeld, ""))
+		return
+	}
+	from := time.Duration(0)
+	switch s.bug {
+	case bugKeepAdds:
+		from = time.Until(k.held.end)
+	case bugKeepOnlyExtends:
+		from = max(time.Until(k.held.end)-lease, 0)
+	}
+	if s.bug == bugKeepNewToken {
+		s.token++
+		k.held.token = s.token
+	}
+	s.lease(k, k.held, from+lease)
+	req.end(protocol.AppendKeep(nil, []byte(k.name), k.held.token, lease))
+}
+
+// isPast is a bug's: any token that was given may be kept.
+func (s *Server) isPast(_ *key, token uint64) bool { return token > 1 && token <= s.token }
+
+// cancel is SPEC.md 4.4.
+func (s *Server) cancel(k *key, req *request, name string) {
+	n := k.nonces[name]
+	if s.bug == bugCancelsElsewhere {
+		for _, other := range s.keys {
+			if o := other.nonces[name]; o != nil && o.grant != nil && other.held == o.grant {
+				s.over(other)
+			}
+		}
+	}
+	if n != nil || s.bug != bugCancelForgets {
+		k.spend(name)
+	}
+	if n != nil && n.waiter != nil && s.bug != bugCancelKeepsPlace {
+		k.leave(n.waiter)
+		if n.waiter.req != nil {
+			n.waiter.req.end(protocol.AppendTimeout(nil, []byte(k.name)))
+		}
+	}
+	req.end(protocol.AppendCancel(nil, []byte(k.name), []byte(name)))
+	if n != nil && n.grant != nil && k.held == n.grant && s.bug != bugCancelKeepsGrant {
+		s.over(k)
+	}
+}
+
+// tellAgain is SPEC.md 9.5.
+func (s *Server) tellAgain(k *key, req *request, g *grant, lease time.Duration) {
+	switch s.bug {
+	case bugRepeatRenews:
+		s.lease(k, g, lease)
+	case bugRepeatNewToken:
+		s.token++
+		g.token = s.token
+	}
+	req.endWith(func() []byte {
+		left := max(time.Until(g.end), 0)
+		if s.bug == bugRepeatWholeLease {
+			left = lease
+		}
+		if k.held != g && s.bug != bugStaleLease {
+			left = 0
+		}
+		if s.bug == bugStaleLease {
+			left = lease
+		}
+		return protocol.AppendGrant(nil, []byte(k.name), g.token, left)
+	})
+}
+
+// takeOver is SPEC.md 9.4, and for a detached waiter 9.6.
+func (s *Server) takeOver(k *key, req *request, w *waiter, wait, lease time.Duration) {
+	if old := w.req; old != nil {
+		old.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSuperseded, ""))
+	}
+	w.req = req
+	if w.grace != nil {
+		w.grace.Stop()
+	}
+	if s.bug != bugTakeOverOldTerms {
+		w.lease = lease
+	}
+	switch {
+	case k.held == nil:
+		k.leave(w)
+		s.grant(k, w)
+		return
+	case wait == protocol.NoQueue && s.bug != bugTakeOverQueues:
+		k.leave(w)
+		k.spend(w.nonce)
+		req.end(protocol.AppendTimeout(nil, []byte(k.name)))
+		return
+	case s.bug == bugTakeOverAtTheEnd:
+		k.line = append(slices.DeleteFunc(k.line, func(v *waiter) bool { return v == w }), w)
+	}
+	if s.bug != bugTakeOverOldTerms {
+		s.limit(k, w, max(wait, 0))
+	}
+}
+
+// detach is SPEC.md 6.5: without a nonce the waiter is gone, with one it keeps
+// its place for the grace.
+func (s *Server) detach(k *key, w *waiter) {
+	if w.nonce == "" || s.bug == bugNoGrace {
+		k.leave(w)
+		delete(k.nonces, w.nonce)
+		return
+	}
+	w.req = nil
+	if s.bug == bugGraceForEver {
+		return
+	}
+	w.grace = time.AfterFunc(grace, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w.req == nil && slices.Contains(k.line, w) {
+			k.leave(w)
+			delete(k.nonces, w.nonce)
+		}
+	})
+}
