@@ -55,13 +55,13 @@ func TestFirstComeFirstServed(t *testing.T) {
 		holder, all := n.dial(), n.dialAll(20)
 		late := lateness{t: t, what: "lease in a chain of 20"}
 		begin := time.Now()
-		token := holder.acquire("l", "0.5")
+		token := holder.acquire("l", "3") // all must be in line by then
 		lineUp(all, "l", "0.05")
 		for i, c := range all {
 			if next := c.grant("l"); next != token+1 {
 				t.Fatalf("waiter %d has token %d, after %d", i, next, token)
 			}
-			late.add(begin, 500*time.Millisecond+time.Duration(i)*50*time.Millisecond)
+			late.add(begin, 3*time.Second+time.Duration(i)*50*time.Millisecond)
 			token++
 		}
 		late.print()
@@ -75,7 +75,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		for i, c := range all {
 			wait := "600"
 			if i%2 == 1 {
-				wait = "0.05"
+				wait = "3" // all must be in line by then
 			}
 			c.send("A m %s 600", wait)
 			c.inStep()
