@@ -503,7 +503,7 @@ class Client:
     async def _kept(self, l, p, c):
         a = await p.fut
         if a and a['op'] == b'K':
-            if l.lost.is_set() or l.left() <= 0:
+            if l.task and l.left() <= 0:         # it was handed out, and is lost by now
                 self.spawn(self.deliver(lambda: dict(op=b'R', key=l.key, token=l.token), c))
                 return False
             l.until = p.sent + a['lease_ms'] / 1000
@@ -511,6 +511,8 @@ class Client:
             return True
         if a and a['op'] == b'E' and a['code'] == b'not-held':
             l.until = now()
+            if l.task:
+                l.lost.set()
         return False if a else None
 
     async def keep(self, l, lease=30.0):
@@ -530,27 +532,16 @@ class Client:
         raise NotHeld('not held')
 
     async def watch(self, l):
-        t0 = l.until
-        nxt = now() + l.left() / 3
-        k = None
-        while not l.released:
+        """tells at the end of the lease that the lock is lost (13.11)"""
+        while not l.released and not l.lost.is_set():
             if l.left() <= 0:
                 l.lost.set()
-                self.tokens.discard(l.token)
                 return
-            if getattr(l, 'auto', False) and now() >= nxt:
-                if k is None or k.done():
-                    if k and k.result():
-                        nxt = now() + l.left() / 3
-                        k = None
-                    else:
-                        k = self.spawn(self._keep(l, l.lease))
-                        nxt = now() + .2
-            await asyncio.sleep(min(.02, max(.001, l.left())))
+            # A keep may move the end, in either direction.
+            await asyncio.sleep(max(.001, min(l.left(), .5)))
 
     async def release(self, l):
         l.released = True
-        self.tokens.discard(l.token)
         t = self.spawn(self.deliver(lambda: dict(op=b'R', key=l.key, token=l.token), l.conn, l))
         return await asyncio.shield(t)
 

@@ -25,6 +25,10 @@ type Options struct {
 	// Name is what stands in the list of peers for 127.0.0.1:port, on which
 	// all nodes listen then. Not with Relays.
 	Name func(addr string) string
+	// Command makes the command line of a node, in place of Binary and its
+	// flags: a node of somebody else's, of which nothing is known but that it
+	// listens.
+	Command func(*Node) []string
 }
 
 // Cluster is some nodes on loopback, running or not.
@@ -153,6 +157,12 @@ func (n *Node) logs() string {
 	return fmt.Sprintf("== node %d, %s\n%s", n.ID, n.Advertise, strings.Join(n.p.log(), "\n"))
 }
 
+// Tail is the end of what the present process has written.
+func (n *Node) Tail(lines int) string {
+	log := n.p.log()
+	return strings.Join(log[max(0, len(log)-lines):], "\n")
+}
+
 // StartAll starts all nodes that do not run.
 func (c *Cluster) StartAll() error {
 	for _, n := range c.nodes {
@@ -189,18 +199,35 @@ func (n *Node) Start(flags ...string) error {
 	if err := n.Launch(flags...); err != nil {
 		return err
 	}
-	_, err := Until(Patience, fmt.Sprintf("node %d listens", n.ID), func() (bool, error) {
+	return n.WaitListens(Patience)
+}
+
+// WaitListens waits until a node that was launched listens. Its error has what
+// the node wrote, if it ended instead.
+func (n *Node) WaitListens(limit time.Duration) error {
+	_, err := Until(limit, fmt.Sprintf("node %d listens", n.ID), func() (bool, error) {
 		if n.p.ended() {
 			return false, fmt.Errorf("node %d did not start:\n%s", n.ID, strings.Join(n.p.log(), "\n"))
 		}
-		return n.p.said("stiled listens"), nil
+		if n.c.opts.Command == nil {
+			return n.p.said("stiled listens"), nil
+		}
+		conn, err := net.DialTimeout("tcp", n.Listen, time.Second)
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
 	})
 	return err
 }
 
 // Launch starts the node and waits for nothing.
 func (n *Node) Launch(flags ...string) error {
-	p, err := launch(n.c.opts.Binary, n.Args(flags...)...)
+	command := append([]string{n.c.opts.Binary}, n.Args(flags...)...)
+	if n.c.opts.Command != nil {
+		command = n.c.opts.Command(n)
+	}
+	p, err := launch(command[0], command[1:]...)
 	if err != nil {
 		return err
 	}
@@ -226,15 +253,15 @@ func (n *Node) Kill() {
 	n.bury()
 }
 
-// Pause stops the process without its noticing, as SIGSTOP does. When it
-// returns, nothing of the process goes on.
+// Pause stops the process, and whatever it started, without its noticing, as
+// SIGSTOP does. When it returns, nothing of the process goes on.
 func (n *Node) Pause() {
-	n.p.signal(pause)
+	signalGroup(n.p.cmd.Process, pause)
 	Until(Patience, "the process has stopped", func() (bool, error) { return n.p.ended() || stopped(n.p.cmd.Process), nil })
 }
 
 // Resume lets a paused process go on.
-func (n *Node) Resume() { n.p.signal(resume) }
+func (n *Node) Resume() { signalGroup(n.p.cmd.Process, resume) }
 
 // Terminate asks the node to stop, and returns at once.
 func (n *Node) Terminate() { n.p.signal(terminate) }

@@ -3,7 +3,9 @@ package rig
 import (
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,6 +22,7 @@ type Network struct {
 	links   map[[2]int]link
 	conns   map[*relayed]struct{}
 	relays  []net.Listener
+	callers map[[2]int]bool
 	closed  bool
 }
 
@@ -43,7 +46,7 @@ type relayed struct {
 }
 
 func newNetwork() *Network {
-	return &Network{changed: make(chan struct{}), links: map[[2]int]link{}, conns: map[*relayed]struct{}{}}
+	return &Network{changed: make(chan struct{}), links: map[[2]int]link{}, conns: map[*relayed]struct{}{}, callers: map[[2]int]bool{}}
 }
 
 func (n *Network) change(f func()) {
@@ -126,6 +129,13 @@ func (n *Network) Silence(node int) {
 	})
 }
 
+// Callers tells who has dialed whom until now.
+func (n *Network) Callers() (pairs [][2]int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Keys(n.callers))
+}
+
 func (n *Network) between(a, b int) (cs []*relayed) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,6 +158,7 @@ func (n *Network) relay(l net.Listener, node int, to string) {
 			}
 			c := &relayed{from: caller(down), to: node, down: down, quit: make(chan struct{})}
 			n.mu.Lock()
+			n.callers[[2]int{c.from, node}] = true
 			refuse := n.closed || n.links[[2]int{c.from, node}].refuse
 			if !refuse {
 				n.conns[c] = struct{}{}

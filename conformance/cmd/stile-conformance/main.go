@@ -17,13 +17,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stile-lock/stile/conformance/report"
+	"github.com/stile-lock/stile/conformance/steps/cluster"
 	"github.com/stile-lock/stile/conformance/suite"
 )
 
 // cli has a command for each half, and those about the suite itself. A half's
 // command is in a file of its own and ends with common.run.
 type cli struct {
-	Server serverCommand `cmd:"" help:"Certify a server."`
+	Server serverCommand `cmd:"" help:"Certify a server, or a cluster of them."`
 	Client clientCommand `cmd:"" help:"Certify a client."`
 
 	Verify verifyCommand `cmd:"" help:"Check that a certificate fits this suite and itself."`
@@ -46,7 +47,10 @@ func run() int {
 		kong.Description("Certifies servers and clients of Stile's protocol.\n\n"+
 			"Exit code 0: conformant. 1: not conformant. 2: could not judge."),
 		kong.UsageOnError(),
-		kong.Vars{"version": suite.Version, "limits": limitsHelp()},
+		kong.Vars{
+			"version": suite.Version, "limits": limitsHelp(),
+			"failover": cluster.FailoverWithin.String(), "start": cluster.StartWithin.String(),
+		},
 		kong.Exit(func(code int) {
 			if code != 0 {
 				code = int(report.CouldNotJudge)

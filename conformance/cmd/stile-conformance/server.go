@@ -4,17 +4,26 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/stile-lock/stile/conformance/steps/cluster"
 	"github.com/stile-lock/stile/conformance/steps/server"
 )
 
 type serverCommand struct {
-	Addr       string         `required:"" placeholder:"HOST:PORT" help:"The server's address. It may be in use: the suite takes only keys below conformance/, with leases of 5 s at most, and gives everything back."`
+	Addr   string `xor:"target" required:"" placeholder:"HOST:PORT" help:"The server's address. It may be in use: the suite takes only keys below conformance/, with leases of 5 s at most, and gives everything back. Judges the half server."`
+	Launch string `xor:"target" required:"" placeholder:"TEMPLATE" help:"The command that starts a node, in place of --addr: the suite runs clusters of three such nodes, and stops, pauses, kills and cuts them. Judges the half cluster, which has a certificate of its own; --addr judges what one node answers. The placeholders are below."`
+
+	FailoverWithin time.Duration `default:"${failover}" help:"With --launch: how long nobody may serve after the active has failed (${default})."`
+	StartWithin    time.Duration `default:"${start}" help:"With --launch: how long a cluster may take from its start until it serves (${default})."`
+	NodeLogs       string        `placeholder:"DIR" help:"With --launch: keep what the nodes write to stderr, in a file for each scenario."`
+
 	SecretFile string         `type:"existingfile" placeholder:"FILE" help:"File with the secret that the server asks for."`
 	TLS        bool           `name:"tls" help:"Speak TLS."`
 	TLSCA      string         `name:"tls-ca" type:"existingfile" placeholder:"FILE" help:"Certificates (PEM) of the authorities to trust; implies --tls. Default: the system's."`
@@ -30,6 +39,23 @@ func limitsHelp() string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// Help is printed below the flags.
+func (*serverCommand) Help() string {
+	var b strings.Builder
+	b.WriteString("With --launch, the template is the command line of a node. It is run without a shell; quotes and backslashes part its words as in one. " +
+		"A wrapper has to exec the node or to pass SIGTERM on; SIGKILL, SIGSTOP and SIGCONT go to all that the command has started. " +
+		"Variables of the environment that begin with STILE_ are not handed on. These words in braces are replaced:\n\n")
+	for _, p := range cluster.Placeholders {
+		fmt.Fprintf(&b, "{%s}: %s.\n\n", p.Name, p.Meaning)
+	}
+	b.WriteString("An example: " + example + "\n\n" +
+		"A node should dial the others from the loopback address it listens on: the relays between the nodes know by it who calls, and can cut one pair or one direction. " +
+		"Where it does not, scenarios about partitions are not judged. The lock table may be given to the standbys after a node serves, but within half a second.")
+	return b.String()
+}
+
+const example = "stiled --listen {listen} --advertise {advertise} --peers {peers} --state-dir {state_dir} --admin="
 
 func (c *serverCommand) Run(ctx context.Context) error {
 	o := server.Options{Addr: c.Addr, Limits: c.Limits}
@@ -47,6 +73,9 @@ func (c *serverCommand) Run(ctx context.Context) error {
 			return fmt.Errorf("--secret-file: %s is empty", c.SecretFile)
 		}
 	}
+	if c.Launch != "" {
+		return c.launch(ctx, o.Secret)
+	}
 	if c.TLS || c.TLSCA != "" || c.TLSName != "" {
 		o.TLS = &tls.Config{ServerName: c.TLSName, MinVersion: tls.VersionTLS12}
 		if c.TLSCA != "" {
@@ -61,4 +90,17 @@ func (c *serverCommand) Run(ctx context.Context) error {
 		}
 	}
 	return c.common.run(ctx, server.Half(o))
+}
+
+func (c *serverCommand) launch(ctx context.Context, secret string) error {
+	if c.TLS || c.TLSCA != "" || c.TLSName != "" || len(c.Limits) > 0 {
+		return errors.New("--tls… and --limits are about one live server: they go with --addr, not with --launch")
+	}
+	template, err := cluster.ParseTemplate(c.Launch)
+	if err != nil {
+		return fmt.Errorf("--launch: %w", err)
+	}
+	return c.common.run(ctx, cluster.Half(cluster.Options{
+		Launch: template, Secret: secret, FailoverWithin: c.FailoverWithin, StartWithin: c.StartWithin, Logs: c.NodeLogs,
+	}))
 }

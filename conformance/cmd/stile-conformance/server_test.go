@@ -201,6 +201,36 @@ func nothingLeft(t *testing.T, admin string) {
 	}
 }
 
+// A cluster of the reference node is launched, broken and judged.
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	secret, cert, logs := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "cert.json"), filepath.Join(t.TempDir(), "logs")
+	if err := os.WriteFile(secret, []byte("open-sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const some = "@N-12.2-names-the-active,@N-12.1-killed,@N-12.1-first-redirect,@N-12.6-replicated,@N-12.6-step-down,@N-12.4-places"
+	out, code := program(t, "server", "--launch", launch("--secret-file "+secret), "--secret-file", secret,
+		"--tags", some, "--certificate", cert, "--node-logs", logs)
+	unjudged(t, out, code)
+	if code != 0 || !strings.Contains(out, "6 scenarios") {
+		t.Fatalf("exit %d:\n%s", code, out)
+	}
+	if strings.Contains(out, "open-sesame") {
+		t.Error("the secret is shown")
+	}
+	if out, code := program(t, "verify", cert); code != 0 {
+		t.Errorf("verify: exit %d: %s", code, out)
+	}
+	if text, err := os.ReadFile(filepath.Join(logs, "N-12.1-killed.log")); err != nil || !bytes.Contains(text, []byte("this node is active")) {
+		t.Errorf("the nodes' logs: %v, %q", err, text)
+	}
+}
+
+// launch is the template of the reference node, with some flags more.
+func launch(flags string) string {
+	return "'" + stiled + "' --listen {listen} --advertise {advertise} --peers {peers} --state-dir {state_dir} --admin= " + flags
+}
+
 // An interrupt ends the run, gives back what is held, and says that nothing
 // was judged.
 func TestInterrupt(t *testing.T) {
@@ -239,13 +269,24 @@ func TestExitCodes(t *testing.T) {
 		{"server --addr " + addr + " --profile nonsense", 2, "no such profile"},
 		{"server --addr " + addr + " --limits nonsense=1", 2, "there is no"},
 		{"server --nonsense", 2, "nonsense"},
+		{"server", 2, "--launch"},
+		{"server --addr " + addr + " --launch stiled", 2, "can't be used together"},
+		{"server --launch stiled", 2, "lacks {listen}"},
+		{"server --launch {listen}{peers}{port}", 2, "{port}, which is no placeholder"},
+		{"server --launch /nowhere/stiled{listen}{peers}", 2, "can't be started"},
+		{"server --launch {listen}{peers} --limits connections=5", 2, "go with --addr"},
+		{"server --launch " + stiled + "_--no-such={listen}{peers}", 2, "no-such"},
 		{"server --addr " + addr + " --tags @S-4.1-free", 0, "conformant"},
 		{"server --addr " + addr + " --tags @S-10.4-accepted --profile secret", 2, "no --secret-file"},
 		{"server --addr " + addr + " --tags @S-4.1-free --known-failures " + list, 1, "passed; take it off"},
 		{"list server --tags @S-6.2-fifo", 0, "S-6.2-fifo  @core @must"},
 		{"verify " + list, 2, "no certificate"},
 	} {
-		out, code := program(t, strings.Fields(c.args)...)
+		args := strings.Fields(c.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "_", " ")
+		}
+		out, code := program(t, args...)
 		if code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: exit %d, want %d and %q:\n%s", c.args, code, c.code, c.says, out)
 		}
