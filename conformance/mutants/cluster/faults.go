@@ -91,7 +91,7 @@ func (f *front) begin() {
 			f.watches = true
 			go f.watch(f.peers[0])
 		}
-	case belowTheOtherSide:
+	case belowTheOtherSide, lowerTokenStays:
 		if !f.standby() {
 			f.watches = true
 			go f.watch(f.peers[1])
@@ -224,7 +224,7 @@ func (f *front) toNode(r []string) []string {
 		}
 	}
 	switch {
-	case f.fault == noReplication && strings.Contains("ARKC", r[0]):
+	case f.fault == noReplication && strings.Contains("ARKC", r[0]) && r[1] != "?":
 		r[1] += fmt.Sprintf("~%d", f.index)
 	case f.fault == noncesForgotten && r[0] == "A" && len(r) == 5:
 		r[4] += fmt.Sprintf("-%d", f.index)
@@ -267,14 +267,14 @@ func (f *front) toClient(c *client, a []string) []string {
 		if len(asked.fields) > 2 {
 			a[2] = asked.fields[2] // as the client knows it
 		}
-		if own := f.own[a[1]]; f.fault == lowerTokenStays && a[0] == "R" && own > 0 && a[2] != strconv.FormatUint(own, 10) {
+		if own := f.own[a[1]]; f.fault == lowerTokenStays && f.cut && a[0] == "R" && own > 0 && a[2] != strconv.FormatUint(own, 10) {
 			return []string{"E", "R", a[1], "not-held"}
 		}
 	case "E":
 		switch {
 		case f.fault == stopsSilently && len(a) > 3 && a[3] == "stopping":
 			return nil
-		case f.fault == lowerTokenStays && len(a) > 3 && a[1] == "R" && a[3] == "not-held" && strconv.FormatUint(f.own[a[2]], 10) == asked.fields[2]:
+		case f.fault == lowerTokenStays && f.cut && len(a) > 3 && len(asked.fields) > 2 && a[1] == "R" && a[3] == "not-held" && strconv.FormatUint(f.own[a[2]], 10) == asked.fields[2]:
 			return asked.fields
 		}
 	case "C":

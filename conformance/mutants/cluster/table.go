@@ -3,7 +3,8 @@ package cluster
 import "github.com/stile-lock/stile/conformance/mutants"
 
 // Mutants are the wrong nodes, with the clause that each breaks and the ids of
-// all scenarios that it fails.
+// all scenarios that it fails. Whoever breaks a rule that a cluster lives by,
+// such as that somebody takes over, fails whatever needs it.
 var Mutants = []mutants.Mutant{
 	{Name: lowerAfterFailover, Clause: "8.1", Fails: []string{"N-8.1-failover", "N-8.1-handoff", "N-8.1-partition", "N-8.1-restarted", "N-8.1-second-failover", "N-12.1-take-back", "N-12.1-work-goes-on", "N-12.6-greater-token", "N-12.6-under-load"}},
 	{Name: tokenTwice, Clause: "8.1", Fails: []string{"N-8.1-failover", "N-8.1-all-restarted", "N-8.1-handoff", "N-8.1-healed", "N-8.1-partition", "N-8.1-restarted", "N-8.1-second-failover", "N-12.6-one-way", "N-12.6-under-load"}},
@@ -33,7 +34,7 @@ var Mutants = []mutants.Mutant{
 	{Name: noncesForgotten, Clause: "12.4", Fails: []string{"N-12.4-places", "N-12.4-places-in-a-handoff", "N-12.6-nonces"}},
 	{Name: leaseRenewed, Clause: "12.4", Fails: []string{"N-12.4-lease"}},
 	{Name: wokenServes, Clause: "12.5", Fails: []string{"N-12.5-woken"}},
-	{Name: noReplication, Clause: "12.6", Fails: []string{"N-12.6-replicated", "N-12.6-greater-token", "N-12.6-nonces", "N-12.6-restarted", "N-12.1-nothing-lost", "N-12.1-one-survivor", "N-12.1-take-back", "N-12.3-malformed", "N-12.3-waiters-too", "N-12.4-kept-lease", "N-12.4-lease", "N-12.4-lease-in-a-handoff", "N-12.4-places", "N-12.4-places-in-a-handoff", "N-12.5-woken"}},
+	{Name: noReplication, Clause: "12.6", Fails: []string{"N-12.6-replicated", "N-12.6-greater-token", "N-12.6-nonces", "N-12.6-restarted", "N-12.1-nothing-lost", "N-12.1-one-survivor", "N-12.1-take-back", "N-12.3-waiters-too", "N-12.4-kept-lease", "N-12.4-lease", "N-12.4-lease-in-a-handoff", "N-12.4-places", "N-12.4-places-in-a-handoff", "N-12.5-woken"}},
 	{Name: neverStepsDown, Clause: "12.6", Fails: []string{"N-12.6-step-down", "N-12.6-greater-token", "N-12.6-one-way", "N-12.5-woken", "N-8.1-healed"}},
-	{Name: lowerTokenStays, Clause: "12.6", Fails: []string{"N-12.6-greater-token", "N-12.1-take-back", "N-12.1-work-goes-on", "N-12.4-places-in-a-handoff"}},
+	{Name: lowerTokenStays, Clause: "12.6", Fails: []string{"N-12.6-greater-token"}},
 }
