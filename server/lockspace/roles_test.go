@@ -121,8 +121,8 @@ func (p *pair) mayHave(s *Space, c *Change) {
 			of = r.place.arrival
 		}
 	}
-	if e.line == nil {
-		return
+	if e == nil || e.line == nil {
+		return // it has ended again in the same step, as by a cancel
 	}
 	for _, it := range e.line.replicas.items {
 		if it.at < int64(min(of, math.MaxInt64)) {
