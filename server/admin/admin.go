@@ -46,6 +46,9 @@ func readiness(s member.Status) (said string, ready bool) {
 	case s.Mode == cluster.Redirect.String():
 		return fmt.Sprintf("ok: standby, node %d is active", s.Active), true
 	}
+	if s.Mode == cluster.Refuse.String() {
+		return fmt.Sprintf("not ready: active, but %d standbys are in sync, and --min-in-sync wants %d: clients get no-active", len(s.InSync), s.MinInSync), false
+	}
 	return "not ready: " + s.Role + ", clients are answered by: " + s.Mode, false
 }
 

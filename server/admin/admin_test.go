@@ -182,9 +182,9 @@ func TestReadiness(t *testing.T) {
 		{mode: cluster.Redirect, complete: true, ready: true, said: "ok: standby, node 2 is active"},
 		{mode: cluster.Redirect, said: "not ready: standby that has not got the table of node 2"},
 		{mode: cluster.Hold, complete: true, said: "not ready: standby, clients are answered by: hold"},
-		{mode: cluster.Refuse, complete: true, said: "not ready: standby, clients are answered by: refuse"},
+		{mode: cluster.Refuse, complete: true, inSync: []int{1}, said: "not ready: active, but 1 standbys are in sync, and --min-in-sync wants 2"},
 	} {
-		s := member.Status{View: cluster.View{Role: "standby", Mode: tc.mode.String(), Complete: tc.complete, Sync: tc.sync, InSync: tc.inSync, Active: 2}}
+		s := member.Status{View: cluster.View{Role: "standby", Mode: tc.mode.String(), Complete: tc.complete, Sync: tc.sync, InSync: tc.inSync, Active: 2, MinInSync: 2}}
 		if said, ready := readiness(s); ready != tc.ready || !strings.HasPrefix(said, tc.said) {
 			t.Errorf("%v, complete %v, in sync %v: %v, %q", tc.mode, tc.complete, tc.inSync, ready, said)
 		}

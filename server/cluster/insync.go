@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// keepUpFor is how long a dropped standby must have kept up before it
-	// counts again; it doubles with each drop.
+	// keepUpFor is how long a standby that was dropped because it lagged must
+	// have kept up before it counts again; it doubles with each such drop. One
+	// that was stopped, or whose process ended, cost nobody any time, and counts
+	// as soon as it has the table.
 	keepUpFor    = 5 * time.Second
 	maxKeepUpFor = time.Minute
 	// keepUpForgiven is how long it must have been in sync for its drops to be
@@ -39,9 +41,7 @@ func (m *Machine) startInSync(members uint16) {
 		return
 	}
 	m.insync = insync{members: members}
-	if members == 0 {
-		m.sayAlone()
-	}
+	m.sayFew(m.cfg.MinInSync, members)
 	for _, p := range m.peers {
 		p.keptUp = 0
 	}
@@ -122,7 +122,9 @@ func (m *Machine) keepInSync() {
 		case in && (lags || p.st.Stopping):
 			members &^= bit(p.id)
 			p.keptUp = 0
-			p.inWait = min(max(2*p.inWait, keepUpFor), maxKeepUpFor)
+			if p.inWait = min(max(2*p.inWait, keepUpFor), maxKeepUpFor); p.st.Stopping || p.reached == gone && p.refused {
+				p.inWait = 0
+			}
 			m.say(slog.LevelWarn, "a standby is no longer in sync: answers do not wait for it", slog.Int("peer", int(p.id)))
 		case in:
 			if m.now-p.keptUp > keepUpForgiven {
@@ -140,17 +142,21 @@ func (m *Machine) keepInSync() {
 		}
 	}
 	if members != m.insync.members {
-		if members == 0 {
-			m.sayAlone()
-		}
+		m.sayFew(m.insync.count(), members)
 		m.setInSync(members)
 	}
 }
 
-func (m *Machine) sayAlone() {
-	if m.cfg.MinInSync > 0 {
-		m.say(slog.LevelWarn, "no standby is in sync: clients get no-active until --min-in-sync of them are")
-		return
+// sayFew warns when there are too few in sync now, and were not before.
+func (m *Machine) sayFew(before int, members uint16) {
+	now, least := bits.OnesCount16(members), m.cfg.MinInSync
+	switch {
+	case least > 0 && now < least && before >= least:
+		m.say(slog.LevelWarn, "too few standbys are in sync: clients get no-active until --min-in-sync of them are",
+			slog.Int("in_sync", now), slog.Int("min_in_sync", least))
+	case least > 0 && now >= least && before < least:
+		m.say(slog.LevelInfo, "enough standbys are in sync: clients are served", slog.Int("in_sync", now))
+	case least == 0 && now == 0:
+		m.say(slog.LevelWarn, "no standby is in sync: what is answered now is lost if this node dies")
 	}
-	m.say(slog.LevelWarn, "no standby is in sync: what is answered now is lost if this node dies")
 }

@@ -18,6 +18,7 @@ type View struct {
 	Stopping  bool       `json:"stopping"`
 	Sync      bool       `json:"sync"`              // answers wait for the standbys in sync
 	InSync    []int      `json:"in_sync,omitempty"` // of an active
+	MinInSync int        `json:"min_in_sync,omitempty"`
 	Handoff   string     `json:"handoff,omitempty"`
 	PeerViews []PeerView `json:"peers"`
 }
@@ -40,7 +41,7 @@ func (m *Machine) View() View {
 	at := m.place()
 	v := View{
 		ID: m.cfg.Self, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(),
-		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync,
+		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync, MinInSync: m.cfg.MinInSync,
 	}
 	if m.role == Active {
 		v.Active, v.Complete = int(m.cfg.Self), true

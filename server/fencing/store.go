@@ -125,6 +125,7 @@ func (s *Store) attempt(ctx context.Context, p Pair, taken bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storeLimit,
 		fmt.Errorf("the disk took longer than %v", storeLimit))
 	defer cancel()
+	start := time.Now()
 	done := make(chan error, 1)
 	go func() {
 		s.mu.Lock()
@@ -141,15 +142,23 @@ func (s *Store) attempt(ctx context.Context, p Pair, taken bool) error {
 		}
 		done <- s.put(s.tried)
 	}()
+	var err error
 	select {
-	case err := <-done:
-		if err != nil {
-			return fmt.Errorf("epoch %d can't be stored in %s: %w", p.N, s.dir, err)
-		}
-		return nil
+	case err = <-done:
 	case <-ctx.Done():
-		return fmt.Errorf("epoch %d can't be stored in %s: %w", p.N, s.dir, context.Cause(ctx))
+		err = context.Cause(ctx)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(start) > storeLimit+storeLimit/10 {
+			// The process itself stood still: it is not the disk's fault.
+			select {
+			case err = <-done:
+			case <-time.After(storeLimit):
+			}
+		}
 	}
+	if err != nil {
+		return fmt.Errorf("epoch %d can't be stored in %s: %w", p.N, s.dir, err)
+	}
+	return nil
 }
 
 func (s *Store) put(p Pair) (err error) {

@@ -184,9 +184,10 @@ func (g *Gate) SetMode(now lockspace.Time, mode cluster.Mode) {
 		g.cfg.Out.Settle()
 		g.answerKept(now)
 	case cluster.Refuse:
-		// Who waits in line already goes on waiting.
+		// Who waits in line can't be answered either: neither granted, nor told
+		// at its limit that nothing was.
 		g.answerKept(now)
-		g.Space.EndHeld(now, lockspace.Refused, protocol.CodeNoActive)
+		g.Space.EndSessions(now, lockspace.Refused, protocol.CodeNoActive)
 		g.cfg.Out.Settle()
 	case cluster.Ending:
 		g.answerKept(now)

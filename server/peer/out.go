@@ -292,7 +292,8 @@ func (m *Mesh) try(ctx context.Context, o *out) (nc net.Conn, w welcome, refused
 	tune(nc)
 	deadline, _ := ctx.Deadline()
 	nc.SetDeadline(deadline)
-	stop := context.AfterFunc(o.life, func() { reset(nc) })
+	dialed := nc // nc is set to nil by a return while the function may run
+	stop := context.AfterFunc(o.life, func() { reset(dialed) })
 	w, refused, err = m.greet(nc, o)
 	if !stop() || err != nil {
 		reset(nc)
