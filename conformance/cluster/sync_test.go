@@ -73,13 +73,23 @@ func TestMinInSync(t *testing.T) {
 	if answer := ask(t, conn, "A k -1 60"); answer[0] != 'A' {
 		t.Fatalf("got %q", answer)
 	}
+	parked := c.dial(1)
+	ok(t, parked.Send("A k 60 60"))
+	until(t, "there is a waiter", func() bool { return c.status(1).Waiting == 1 })
 	c.Node(2).Kill()
 	until(t, "node 1 does not serve", func() bool { return !c.status(1).Serves() })
+	// It could not be granted the key, nor be told at its limit that it was not.
+	if answer, err := parked.Read(rig.Patience); err != nil || !strings.HasPrefix(answer, "E A k no-active") {
+		t.Errorf("a waiter in line was told %q (%v)", answer, err)
+	}
 	if got, want := ask(t, conn, "A other -1 60"), "E A other no-active"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	c.start(2)
-	until(t, "node 1 serves again", func() bool { return c.status(1).Serves() })
+	// It did not lag, so it need not prove that it keeps up.
+	if took := until(t, "node 1 serves again", func() bool { return c.status(1).Serves() }); took > 3*time.Second {
+		t.Errorf("node 1 served again %v after the return of its standby", took)
+	}
 	if got, want := ask(t, conn, "A k -1 60"), "T k"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
