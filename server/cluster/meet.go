@@ -89,6 +89,10 @@ func (m *Machine) meetHigher(p *peer) {
 		m.stepDown(slog.LevelWarn, m.place(), "another active went on from where this one was", slog.Int("active", int(p.id)))
 	case p.st.Place == m.base && waited <= 2*m.cfg.FailureTimeout && !broken.Rule("fresh-yields"):
 		// It is the other that follows.
+	case p.st.Paused && waited <= 2*m.cfg.FailureTimeout:
+		// It has just woken, and may follow a third active as soon as it has
+		// heard from all: who gives way to it would lose what was granted
+		// since it fell asleep.
 	case p.st.Meeting == m.cfg.Self+1, waited > m.cfg.FailureTimeout:
 		m.giveWay(p.id, p.id, p.st.Place.Reign)
 	}
