@@ -21,7 +21,7 @@ type entry struct {
 	nonce     Nonce
 	shared    bool // several sessions were told: the loss of one answer undoes nothing
 	inherited bool // it is older than this reign
-	renewed   bool // it was kept in this reign
+	renewed   bool // it was kept in this reign, or told of again
 	behind    bool // it is in s.behind
 	fp        fingerprint
 	leaseSlot int32

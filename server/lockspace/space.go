@@ -225,8 +225,10 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		e.holder = a.Session
 		if e.inherited {
 			// The promotion moved the deadline, and only this node knows. What
-			// the client is told, the copies must keep.
+			// the client is told, the copies must keep, and another active may
+			// have seen end.
 			s.extend(e, e.deadline)
+			e.renewed = true
 		}
 		s.answer(e, a, Granted, 0, true, p)
 		return true
