@@ -84,8 +84,10 @@ func (s *Sim) disturb(nodes uint, cut bool) {
 	s.disturbed = append(s.disturbed, disturbance{s.now, s.now, nodes, cut})
 }
 
-func (s *Sim) disturbFor(id int, until Time) {
-	s.disturbed = append(s.disturbed, disturbance{s.now, until, 1 << id, false})
+// disturbFor notes that something happens to a node until a moment. cut: it may
+// seem gone to others, and they to it.
+func (s *Sim) disturbFor(id int, until Time, cut bool) {
+	s.disturbed = append(s.disturbed, disturbance{s.now, until, 1 << id, cut})
 }
 
 func (s *Sim) cutBegins(from, to int) {

@@ -277,7 +277,7 @@ func (s *Sim) faultReset() {
 func (s *Sim) faultDisk() {
 	n := s.victim()
 	d := s.now + s.between(500*time.Millisecond, 4*time.Second)
-	s.disturbFor(n.id, d)
+	s.disturbFor(n.id, d, false)
 	if s.chance(0.5) {
 		s.logf("the disk of n%d fails until %v", n.id, d)
 		n.disk.badUntil = d
@@ -362,7 +362,9 @@ func (s *Sim) faultSlowLink() {
 	until := s.now + s.between(time.Second, 6*time.Second)
 	s.logf("n%d > n%d is slow until %v", a.id, b.id, until)
 	s.slow[a.id*len(s.nodes)+b.id] = until
-	s.disturbFor(b.id, until)
+	// Heartbeats wait behind the data: on the slowest line for so long that it
+	// is as good as cut.
+	s.disturbFor(b.id, until, s.plan.slowBandwidth <= 1<<10)
 }
 
 // faultFlap repeats one fault on one node.
