@@ -188,6 +188,6 @@ func TestCertify(t *testing.T) {
 			t.Skip("there is no python3 on this machine: the examples in Python are not certified")
 		}
 		t.Parallel()
-		certify(t, suite, "client-python", []string{"core"}, "client", "--testee", python+" "+filepath.Join("..", "examples", "testee.py"))
+		certify(t, suite, "client-python", append(all, "secret", "limits"), "client", "--testee", python+" "+filepath.Join("..", "examples", "testee.py"))
 	})
 }

@@ -16,20 +16,22 @@ class Splitter:
         self.too_long = False
 
     def feed(self, data):
-        """non-empty lines; sets too_long"""
-        out = []
-        self.buf += data
-        while not self.too_long:
-            i = self.buf.find(b'\n', 0, MAXLINE)
-            if i < 0:
-                if len(self.buf) >= MAXLINE:
-                    self.too_long = True
+        """Returns the lines that are complete now, without the empty ones (2.2). Sets too_long where 1,024 bytes came
+        without LF. What follows the last LF stays in buf, and is never executed."""
+        if self.too_long:
+            return []
+        buf, at, out = self.buf + data, 0, []
+        while True:
+            end = buf.find(b'\n', at, at + MAXLINE)
+            if end < 0:
                 break
-            line, self.buf = self.buf[:i], self.buf[i+1:]
+            line, at = buf[at:end], end + 1
             if line.endswith(b'\r'):
                 line = line[:-1]
             if line:
                 out.append(line)
+        self.buf = buf[at:]
+        self.too_long = len(self.buf) >= MAXLINE
         return out
 
 def p_seconds(f):

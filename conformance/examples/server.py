@@ -1,7 +1,8 @@
 """A lock server that speaks version 1 of Stile's protocol, all profiles but the cluster.
 
-It was written from SPEC.md alone; numbers in comments are its sections. Everything is in memory and in one thread.
-Time is in nanoseconds of the monotonic clock. Tokens begin at the clock's millisecond, so they rise over a restart.
+It was written from SPEC.md alone; numbers in comments are its sections. Everything is in memory and in one thread: a
+request takes effect as a whole before the next one is looked at, and so the order of 3.4 comes by itself. Time is in
+nanoseconds of the monotonic clock (7.4).
 """
 import argparse
 import asyncio
@@ -13,431 +14,527 @@ import itertools
 import socket
 import time
 
-from codec import Refusal, Splitter, f_seconds, parse_request
+from codec import ALL, KEY, Refusal, Splitter, f_seconds, ok_addr, parse_request
 
-NS = 10**6
-GRACE = 1000 * NS
-MAX_UNANSWERED, MAX_WAIT_KEY, MAX_CONN = 4096, 200_000, 10_000
-seqs = itertools.count(1)
+MS = 10**6
+GRACE = 1000 * MS  # how long a detached waiter keeps its place (9.6)
+REMEMBER, REMEMBER_AT_LEAST, REMEMBER_AT_MOST = 10_000 * MS, 65_536, 1_000_000  # spent nonces (9.7)
+MAX_UNANSWERED = 4096  # 3.6
+MAX_WAITERS = 200_000  # for one key (6.4)
+MAX_OUTPUT = 1 << 18  # bytes kept for a client that does not read (11.6)
+MAX_SILENT_OUTPUT = 5  # and for how many seconds
+LINES_AT_ONCE = 200  # then it is the turn of the other connections
+order = itertools.count(1)
 
 
-# A line A. res is its answer, or the Grant it is to tell of, once that is known.
 class Req:
-    __slots__ = ('conn', 'key', 'res', 'told')
+    """A line A that is not answered yet. res is its answer, or the Grant it is to tell of, once that is known."""
+    __slots__ = ("conn", "key", "res")
 
     def __init__(self, conn, key):
-        self.conn, self.key, self.res, self.told = conn, key, None, False
+        self.conn, self.key, self.res = conn, key, None
 
 
-# A place in line. req is None while it is detached (9.6).
 class Waiter:
-    __slots__ = ('seq', 'req', 'key', 'limit', 'lease', 'nonce', 'grace', 'gone')
+    """A place in line. req is None while it is detached (9.6)."""
+    __slots__ = ("seq", "req", "key", "limit", "lease_ms", "nonce", "grace", "in_line")
 
-    def __lt__(self, o):
-        return self.seq < o.seq
+    def __init__(self, key, nonce):
+        self.seq, self.key, self.nonce, self.in_line = next(order), key, nonce, False
+
+    def __lt__(self, other):
+        return self.seq < other.seq
 
 
 class Grant:
-    __slots__ = ('token', 'key', 'deadline', 'waiter', 'told', 'reqs', 'nonce', 'over')
+    __slots__ = ("token", "key", "deadline", "waiter", "nonce", "reqs", "told", "over")
+
+    def __init__(self, token, waiter, deadline):
+        self.token, self.waiter, self.deadline = token, waiter, deadline
+        self.key, self.nonce = waiter.key, waiter.nonce
+        self.reqs = {waiter.req}  # those that are still to be told of it
+        self.told = self.over = False
 
 
 class Key:
-    __slots__ = ('grant', 'line')
+    """What is held or waited for. line is sorted by Waiter.seq, the order of arrival (6.2)."""
+    __slots__ = ("grant", "line")
 
     def __init__(self):
         self.grant, self.line = None, []
 
 
-class Server:
-    def __init__(self, prof, secret=None, default=30_000, maximum=86_400_000):
-        self.prof, self.secret, self.default, self.max = prof, secret, default, maximum
-        self.token = int(time.time() * 1000) << 20
-        # live: (key, nonce) -> Waiter or Grant
-        self.keys, self.live, self.spent = {}, {}, collections.OrderedDict()
-        # Deadlines of waiters, and of leases. What is outdated in them is skipped when its time comes.
-        self.heap_w, self.heap_l, self.timer, self.conns = [], [], None, set()
+class Deadlines:
+    """A heap of deadlines. Those that were moved or have become void stay in it until they are met, or too many."""
 
-    # time
-    def now(self):
-        return time.monotonic_ns()
+    def __init__(self, valid):
+        self.heap, self.valid, self.clear_at = [], valid, 1000
+
+    def add(self, deadline, what):
+        if len(self.heap) >= self.clear_at:
+            self.heap = [e for e in self.heap if self.valid(e[0], e[2])]
+            heapq.heapify(self.heap)
+            self.clear_at = 1000 + 2 * len(self.heap)
+        heapq.heappush(self.heap, (deadline, next(order), what))
+
+    def due(self, now):
+        while self.heap and self.heap[0][0] <= now:
+            deadline, _, what = heapq.heappop(self.heap)
+            if self.valid(deadline, what):
+                yield what
+
+
+class Server:
+    def __init__(self, profiles=ALL, secret=None, default_ms=30_000, max_ms=86_400_000, max_conns=10_000):
+        self.conns, self.max_conns = 0, max_conns
+        self.profiles, self.secret, self.default_ms, self.max_ms = profiles, secret, default_ms, max_ms
+        # Above all tokens given before a restart, as long as the clock does not go back (8.1, 17.1).
+        self.token = int(time.time() * 1000) << 20
+        self.keys = {}
+        # The states of a nonce (9.2): queued or granted in live, spent in spent (with the time), else unknown.
+        self.live, self.spent = {}, collections.OrderedDict()
+        self.wait_ends = Deadlines(lambda t, w: w.in_line and t in (w.limit, w.grace))
+        self.lease_ends = Deadlines(lambda t, g: not g.over and t == g.deadline)
+        self.timer = None
+        self.addr, self.loop = b"127.0.0.1:5625", None
+
+    # -- Time
 
     def arm(self):
-        d = min([h[0][0] for h in (self.heap_w, self.heap_l) if h], default=None)
+        """Sets the timer for the earliest deadline."""
         if self.timer:
             self.timer.cancel()
-            self.timer = None
-        if d is not None:
-            self.timer = self.loop.call_later(max(0, (d - self.now()) / 1e9) + .0005, self.tick)
+        first = min((d.heap[0][0] for d in (self.wait_ends, self.lease_ends) if d.heap), default=None)
+        self.timer = first and self.loop.call_later(max(0, (first - time.monotonic_ns()) / 1e9) + 0.0005, self.tick)
 
     def tick(self):
         self.timer = None
-        self.expire(self.now())
+        self.expire(time.monotonic_ns())
         self.arm()
 
-    # waits first, then leases (6.3)
     def expire(self, now):
-        while self.heap_w and self.heap_w[0][0] <= now:
-            _, _, w = heapq.heappop(self.heap_w)
-            if w.gone:
-                continue
+        """Ends what is over. The timer may be late, so each request calls this first (7.2). Waits end before leases,
+        so that nobody is granted a key at the instant of his limit (6.3)."""
+        for w in self.wait_ends.due(now):
+            self.leave(w)
             if w.limit is not None and w.limit <= now:
-                self.leave(w)
-                if w.nonce:
-                    self.spend(w.key, w.nonce, now)
+                self.spend(w.key, w.nonce, now)
                 if w.req:
-                    self.done(w.req, b'T ' + w.key + b'\n', now)
-            elif w.req is None and w.grace <= now:
-                self.leave(w)
-                if w.nonce:
-                    self.live.pop((w.key, w.nonce), None)
-        while self.heap_l and self.heap_l[0][0] <= now:
-            d, _, g = heapq.heappop(self.heap_l)
-            if not g.over and g.deadline <= now:
-                self.end(g, now)
+                    self.answer(w.req, b"T %s\n" % w.key, now)
+            else:  # the grace is over: forgotten, and its nonce is unknown again
+                del self.live[w.key, w.nonce]
+        for g in self.lease_ends.due(now):
+            self.end(g, now)
 
-    # answers, in order (3.3)
-    def done(self, req, res, now):
+    # -- Answers to acquires, in the order of the requests (3.3)
+
+    def answer(self, req, res, now):
         req.res = res
-        self.flush(req.conn, req.key, now)
+        conn, key = req.conn, req.key
+        queue = conn.acquires.get(key)
+        while queue and queue[0].res is not None:
+            first = queue.popleft()
+            conn.unanswered -= 1
+            res = first.res
+            if isinstance(res, Grant):
+                # What is left of the lease is counted now, not when it was granted.
+                left = 0 if res.over else max(0, res.deadline - now) // MS
+                conn.write(b"A %s %d %s\n" % (key, res.token, f_seconds(left)), first)
+            else:
+                conn.write(res)
+        if not queue:
+            conn.acquires.pop(key, None)
 
-    def flush(self, c, key, now):
-        q = c.pending.get(key)
-        while q and q[0].res is not None and not c.dropped:
-            r = q[0]
-            if isinstance(r.res, Grant):
-                g = r.res
-                left = 0 if g.over else max(0, g.deadline - now) // NS
-                # 6.6: it stays untold
-                if not c.write(b'A %s %d %s\n' % (key, g.token, f_seconds(left))):
-                    return
-                g.told = r.told = True
-                g.reqs.discard(r)
-            elif not c.write(r.res):
-                return
-            q.popleft()
-            c.unanswered -= 1
-        if q is not None and not q:
-            c.pending.pop(key, None)
+    # -- The lock table
 
-    # lock table
     def spend(self, key, nonce, now):
+        if not nonce:
+            return
         self.live.pop((key, nonce), None)
         self.spent[key, nonce] = now
-        while len(self.spent) > 1_000_000:
+        while len(self.spent) > REMEMBER_AT_LEAST and (
+                len(self.spent) > REMEMBER_AT_MOST or next(iter(self.spent.values())) < now - REMEMBER):
             self.spent.popitem(last=False)
-        while len(self.spent) > 65_536 and next(iter(self.spent.values())) < now - 10_000 * NS:
-            self.spent.popitem(last=False)
 
-    def leave(self, w):
-        w.gone = True
-        k = self.keys[w.key]
-        i = bisect.bisect_left(k.line, w)
-        assert k.line[i] is w
-        del k.line[i]
-        self.tidy(w.key)
+    def attach(self, w, req, r, now):
+        """Gives a waiter the request that waits, with its limit and lease (9.4)."""
+        w.req, w.lease_ms, w.grace = req, r["lease_ms"], None
+        w.limit = now + r["wait_ms"] * MS if r["wait_ms"] > 0 else None
+        self.watch(w)
 
-    def tidy(self, key):
-        k = self.keys.get(key)
-        if k and k.grant is None and not k.line:
-            del self.keys[key]
-
-    def lease(self, ms):
-        return min(ms or self.default, self.max)
-
-    # w: out of the line by now
-    def grant(self, w, now):
-        self.token += 1
-        g = Grant()
-        g.token, g.key, g.waiter, g.nonce, g.told, g.over = self.token, w.key, w, w.nonce, False, False
-        g.reqs = {w.req}
-        g.deadline = now + self.lease(w.lease) * NS
-        self.keys.setdefault(w.key, Key()).grant = g
-        if w.nonce:
-            self.live[w.key, w.nonce] = g
-        heapq.heappush(self.heap_l, (g.deadline, next(seqs), g))
-        self.done(w.req, g, now)
-
-    def end(self, g, now, spend=True):
-        g.over = True
-        k = self.keys[g.key]
-        k.grant = None
-        if g.nonce and spend:
-            self.spend(g.key, g.nonce, now)
-        self.hand_on(g.key, now)
-
-    def hand_on(self, key, now):
-        k = self.keys[key]
-        for w in k.line:
-            if w.req is not None and not w.req.conn.dropped and (w.limit is None or w.limit > now):
-                self.leave(w)
-                self.grant(w, now)
-                return
-        self.tidy(key)
-
-    def join(self, w):
-        w.gone = False
-        bisect.insort(self.keys.setdefault(w.key, Key()).line, w)
+    def detach(self, w, now):
+        w.req, w.grace = None, now + GRACE
         self.watch(w)
 
     def watch(self, w):
-        d = min([x for x in (w.limit, w.grace if w.req is None else None) if x is not None], default=None)
-        if d is not None:
-            heapq.heappush(self.heap_w, (d, next(seqs), w))
+        for deadline in (w.limit, w.grace):
+            if w.in_line and deadline is not None:
+                self.wait_ends.add(deadline, w)
 
-    def attach(self, w, req, r, now):
-        w.req, w.lease, w.grace = req, r['lease_ms'], None
-        w.limit = now + r['wait_ms'] * NS if r['wait_ms'] > 0 else None
+    def join(self, w):
+        w.in_line = True
+        bisect.insort(self.keys.setdefault(w.key, Key()).line, w)
+        if w.nonce:
+            self.live[w.key, w.nonce] = w
 
-    def acquire(self, c, r, now):
-        key, nonce, wait = r['key'], r.get('nonce'), r['wait_ms']
-        req = c.push(key)
-        T = b'T ' + key + b'\n'
-        k = self.keys.get(key)
-        held = k is not None and k.grant is not None
-        if nonce:
-            if (key, nonce) in self.spent:
-                return self.done(req, b'E A ' + key + b' spent\n', now)
-            x = self.live.get((key, nonce))
-            if isinstance(x, Grant):
-                x.reqs.add(req)
-                return self.done(req, x, now)
-            # queued: take the place over
-            if x is not None:
-                old = x.req
-                if held and wait == -1:
-                    self.leave(x)
-                    self.spend(key, nonce, now)
-                else:
-                    if not held:
-                        self.leave(x)
-                    self.attach(x, req, r, now)
-                    if held:
-                        self.watch(x)
-                if old:
-                    self.done(old, b'E A ' + key + b' superseded\n', now)
-                if not held:
-                    self.grant(x, now)
-                elif wait == -1:
-                    self.done(req, T, now)
+    def leave(self, w):
+        w.in_line = False
+        line = self.keys[w.key].line
+        del line[bisect.bisect_left(line, w)]
+        self.tidy(w.key)
+
+    def tidy(self, key):
+        k = self.keys[key]
+        if k.grant is None and not k.line:
+            del self.keys[key]
+
+    def lease(self, ms):
+        return min(ms or self.default_ms, self.max_ms)
+
+    def grant(self, w, now):
+        """w is not in line (any more)."""
+        self.token += 1
+        g = Grant(self.token, w, now + self.lease(w.lease_ms) * MS)
+        self.keys.setdefault(w.key, Key()).grant = g
+        if w.nonce:
+            self.live[w.key, w.nonce] = g
+        self.lease_ends.add(g.deadline, g)
+        self.answer(w.req, g, now)
+
+    def end(self, g, now, spend=True):
+        """Ends a grant; the key goes to the first in line who is attached and whose limit has not passed."""
+        g.over = True
+        if spend:
+            self.spend(g.key, g.nonce, now)
+        k = self.keys[g.key]
+        k.grant = None
+        for w in k.line:
+            if w.req and (w.limit is None or w.limit > now):
+                self.leave(w)
+                self.grant(w, now)
                 return
-        w = Waiter()
-        w.seq, w.key, w.nonce, w.gone = next(seqs), key, nonce, True
-        self.attach(w, req, r, now)
-        if not held:
-            return self.grant(w, now)
-        if wait == -1:
-            if nonce:
-                self.spend(key, nonce, now)
-            return self.done(req, T, now)
-        if len(k.line) >= MAX_WAIT_KEY:
-            return self.done(req, b'E A ' + key + b' queue-full\n', now)
-        if nonce:
-            self.live[key, nonce] = w
-        self.join(w)
+        self.tidy(g.key)
 
-    def line(self, c, line):
-        if c.dropped:
-            return
-        now = self.now()
+    # -- Requests
+
+    def line(self, conn, line):
+        now = time.monotonic_ns()
         self.expire(now)
-        if c.unanswered >= MAX_UNANSWERED:
-            return c.last(b'E ? ? limit\n')
+        if conn.unanswered >= MAX_UNANSWERED:
+            return conn.write_last(b"E ? ? limit\n")
         try:
-            r = parse_request(line, self.prof)
-            op = r['op']
-            if self.secret and not c.good and op not in (b'P', b'H'):
-                raise Refusal(op, r['key'], b'unauthorized')
+            r = parse_request(line, self.profiles)
+            if self.secret and not conn.trusted and r["op"] not in (b"P", b"H"):
+                raise Refusal(r["op"], r["key"], b"unauthorized")
         except Refusal as e:
             if e.close:
-                c.last(e.line())
-            elif e.op == b'A' and e.key:
-                self.done(c.push(e.key), e.line(), now)
+                conn.write_last(e.line())
+            elif e.op == b"A" and e.key:
+                self.answer(conn.add(e.key), e.line(), now)  # refusals take their turn, too (3.3)
             else:
-                c.write(e.line())
+                conn.write(e.line())
             return
-        key = r['key']
-        if op == b'A':
-            self.acquire(c, r, now)
-        elif op in (b'R', b'K'):
-            k = self.keys.get(key)
-            g = k and k.grant
-            if not g or g.token != r['token'] or g.deadline <= now:
-                return c.write(b'E %s %s not-held\n' % (op, key))
-            if op == b'R':
-                c.write(b'R %s %d\n' % (key, g.token))
-                self.end(g, now)
-            else:
-                l = self.lease(r['lease_ms'])
-                g.deadline = now + l * NS
-                heapq.heappush(self.heap_l, (g.deadline, next(seqs), g))
-                c.write(b'K %s %d %s\n' % (key, g.token, f_seconds(l)))
-        elif op == b'C':
-            nonce = r['nonce']
-            x = self.live.get((key, nonce))
-            c.write(b'C %s %s\n' % (key, nonce))
-            if isinstance(x, Grant):
-                self.end(x, now)
-            elif x is not None:
-                self.leave(x)
-                self.spend(key, nonce, now)
-                if x.req:
-                    self.done(x.req, b'T ' + key + b'\n', now)
-            elif (key, nonce) not in self.spent:
-                self.spend(key, nonce, now)
-        elif op == b'P':
-            c.write(b'P ' + key + b'\n')
-        elif op == b'H':
-            if self.secret:
-                sec = r.get('secret')
-                if sec is None:
-                    return c.write(b'E H 1 unauthorized\n')
-                if not hmac.compare_digest(sec, self.secret):
-                    c.wrong += 1
-                    return c.last(b'E H 1 unauthorized\n') if c.wrong >= 3 else c.write(b'E H 1 unauthorized\n')
-                c.good = True
-            profiles = [p.encode() for p in ('core', 'keep', 'ping', 'hello', 'resume') if p in self.prof]
-            c.write(b'H 1 %s %s\n' % (self.addr, b','.join(profiles)))
+        {b"A": self.acquire, b"R": self.release, b"K": self.keep, b"C": self.cancel, b"P": self.ping,
+         b"H": self.hello}[r["op"]](conn, r, now)
 
-    def drop(self, c):
-        if c.dropped:
+    def acquire(self, conn, r, now):
+        key, nonce, wait_ms = r["key"], r.get("nonce"), r["wait_ms"]
+        req = conn.add(key)
+        k = self.keys.get(key)
+        # A key that is free has nobody in line but detached waiters, and they hold nobody up (9.6).
+        held = k is not None and k.grant is not None
+        if (key, nonce) in self.spent:
+            return self.answer(req, b"E A %s spent\n" % key, now)
+        known = self.live.get((key, nonce))
+        if isinstance(known, Grant):  # it asks again for what it has (9.5)
+            known.reqs.add(req)
+            return self.answer(req, known, now)
+        old = None
+        if known:  # it takes its own place over (9.4)
+            w, old = known, known.req
+        else:
+            w = Waiter(key, nonce)
+        stays = held and wait_ms >= 0
+        if stays and not known and len(k.line) >= MAX_WAITERS:
+            return self.answer(req, b"E A %s queue-full\n" % key, now)
+        if w.in_line and not stays:
+            self.leave(w)
+        if stays and not w.in_line:
+            self.join(w)
+        self.attach(w, req, r, now)
+        if old:
+            self.answer(old, b"E A %s superseded\n" % key, now)
+        if not held:
+            self.grant(w, now)
+        elif not stays:
+            self.spend(key, nonce, now)
+            self.answer(req, b"T %s\n" % key, now)
+
+    def held_by(self, r, now):
+        """The living grant that R or K names."""
+        k = self.keys.get(r["key"])
+        g = k and k.grant
+        return g if g and g.token == r["token"] and g.deadline > now else None
+
+    def release(self, conn, r, now):
+        g = self.held_by(r, now)
+        if not g:
+            return conn.write(b"E R %s not-held\n" % r["key"])
+        conn.write(b"R %s %d\n" % (g.key, g.token))
+        self.end(g, now)
+
+    def keep(self, conn, r, now):
+        g = self.held_by(r, now)
+        if not g:
+            return conn.write(b"E K %s not-held\n" % r["key"])
+        lease = self.lease(r["lease_ms"])
+        g.deadline = now + lease * MS
+        self.lease_ends.add(g.deadline, g)
+        conn.write(b"K %s %d %s\n" % (g.key, g.token, f_seconds(lease)))
+
+    def cancel(self, conn, r, now):
+        key, nonce = r["key"], r["nonce"]
+        conn.write(b"C %s %s\n" % (key, nonce))
+        known = self.live.get((key, nonce))
+        if isinstance(known, Grant):
+            self.end(known, now)
+        elif known:
+            self.leave(known)
+            self.spend(key, nonce, now)
+            if known.req:
+                self.answer(known.req, b"T %s\n" % key, now)
+        elif (key, nonce) not in self.spent:
+            self.spend(key, nonce, now)  # a C may overtake its A (4.4)
+
+    def ping(self, conn, r, now):
+        conn.write(b"P %s\n" % r["key"])
+
+    def hello(self, conn, r, now):
+        if self.secret:
+            given = r.get("secret")
+            if given is None or not hmac.compare_digest(given, self.secret):
+                conn.wrong += given is not None  # none at all does not count as a wrong one (10.4)
+                write = conn.write_last if conn.wrong >= 3 else conn.write
+                return write(b"E H 1 unauthorized\n")
+            conn.trusted = True
+        profiles = [p.encode() for p in ("core", "keep", "ping", "hello", "resume") if p in self.profiles]
+        conn.write(b"H 1 %s %s\n" % (self.addr, b",".join(profiles)))
+
+    # -- The end of a connection
+
+    def drop(self, conn):
+        """Its waiters leave or are detached; what it holds stays held (6.5)."""
+        if conn.dropped:
             return
-        c.dropped = True
-        now = self.now()
+        conn.dropped = True
+        now = time.monotonic_ns()
         self.expire(now)
-        reqs = [r for q in c.pending.values() for r in q]
-        c.pending = {}
-        mine = set(reqs)
-        undo = []
-        for key in {r.key for r in reqs}:
+        waiting = [req for queue in conn.acquires.values() for req in queue]
+        conn.acquires = {}
+        for key in {req.key for req in waiting}:
             k = self.keys.get(key)
-            for w in list(k.line) if k else []:
-                if w.req in mine:
-                    if w.nonce:
-                        w.req, w.grace = None, now + GRACE
-                        self.watch(w)
-                    else:
-                        self.leave(w)
-        for r in reqs:
-            g = r.res
-            if isinstance(g, Grant) and not g.over:
-                g.reqs.discard(r)
-                if not g.told and not g.reqs:
-                    undo.append(g)
-        # 6.6
-        for g in undo:
+            for w in [w for w in k.line if w.req and w.req.conn is conn] if k else []:
+                if w.nonce:
+                    self.detach(w, now)
+                else:
+                    self.leave(w)
+        # Grants that nobody was told of are undone (6.6): those whose answers were held back, and those whose lines
+        # were not handed to the operating system yet.
+        for req in waiting + conn.take_unsent():
+            g = req.res
+            if not isinstance(g, Grant):
+                continue
+            g.reqs.discard(req)
+            if g.over or g.told or g.reqs:
+                continue
             w = g.waiter
-            w.req = None
-            back = w.nonce and (w.limit is None or w.limit > now)
-            if back:
-                w.grace = now + GRACE
-                self.live[w.key, w.nonce] = w
-                self.join(w)
+            if w.nonce and (w.limit is None or w.limit > now):
+                self.join(w)  # at its place: the line is sorted by arrival
+                self.detach(w, now)
                 self.end(g, now, spend=False)
             else:
                 self.end(g, now)
         self.arm()
 
+
 class Conn(asyncio.Protocol):
-    def __init__(self, srv):
-        self.srv = srv
+    def __init__(self, server):
+        self.server = server
 
-    def connection_made(self, t):
-        self.t, self.split, self.pending, self.unanswered = t, Splitter(), {}, 0
-        self.dropped = self.closing = self.good = self.busy = self.eof = False
-        self.wrong = 0
-        self.lines = collections.deque()
-        sk = t.get_extra_info('socket')
-        sk.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sk.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.srv.conns.add(self)
-        if len(self.srv.conns) > MAX_CONN:
-            self.last(b'E ? ? limit\n')
+    def connection_made(self, transport):
+        self.transport = transport
+        self.splitter, self.lines = Splitter(), collections.deque()
+        self.acquires, self.unanswered = {}, 0  # key: its Reqs, oldest first
+        self.trusted, self.wrong = False, 0
+        self.dropped = self.deaf = False  # deaf: what comes now is not executed any more (11.4)
+        self.working = self.ended = False  # lines are left to be served; the client has ended its half
+        # Lines that the transport has not got yet, with the Req whose grant they tell of. The transport gets one line
+        # at a time, and says by pause_writing that the operating system has not taken it, so that 6.6 can be kept.
+        self.out, self.out_bytes, self.partial = collections.deque(), 0, None
+        self.full, self.full_timer, self.finish = False, None, None
+        transport.set_write_buffer_limits(high=0)
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds waiters on machines that vanished (11.2)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.server.conns += 1
+        if self.server.conns > self.server.max_conns:
+            self.write_last(b"E ? ? limit\n")  # 11.5
 
-    def push(self, key):
-        r = Req(self, key)
-        self.pending.setdefault(key, collections.deque()).append(r)
+    def add(self, key):
+        req = Req(self, key)
+        self.acquires.setdefault(key, collections.deque()).append(req)
         self.unanswered += 1
-        return r
+        return req
 
-    def write(self, b):
-        if self.closing or self.t.is_closing():
-            return False
-        self.t.write(b)
-        if self.t.is_closing():
-            return False
-        # 11.6
-        if self.t.get_write_buffer_size() > 1 << 18:
-            self.closing = True
-            self.srv.loop.call_soon(self.abort)
-        return True
+    # -- Writing
 
-    def abort(self):
-        self.t.abort()
+    def write(self, line, req=None):
+        if self.dropped or self.transport.is_closing():
+            # Nobody reads it. A grant stays untold, and the drop that is on its way undoes it.
+            if req:
+                self.out.append((line, req))
+            return
+        self.out.append((line, req))
+        self.out_bytes += len(line)
+        self.pump()
+        if self.out_bytes > MAX_OUTPUT:
+            self.transport.abort()
 
-    # 11.4
-    def last(self, b):
-        self.write(b)
-        self.closing = True
-        self.srv.drop(self)
-        try:
-            self.t.write_eof()
-        except OSError:
-            pass
-        self.srv.loop.call_later(1, self.t.close)
+    def pump(self):
+        while self.out and not self.full:
+            line, self.partial = self.out.popleft()
+            self.out_bytes -= len(line)
+            self.transport.write(line)
+            if not self.full and not self.transport.is_closing():
+                self.handed_over()
+        if self.finish and not self.full:
+            finish, self.finish = self.finish, None
+            finish()
+
+    def handed_over(self):
+        if self.partial:
+            self.partial.res.told = True
+            self.partial.res.reqs.discard(self.partial)
+            self.partial = None
+
+    def pause_writing(self):
+        self.full = True
+        self.full_timer = self.server.loop.call_later(MAX_SILENT_OUTPUT, self.transport.abort)
+
+    def resume_writing(self):
+        self.full = False
+        self.full_timer.cancel()
+        self.handed_over()
+        self.pump()
+
+    def take_unsent(self):
+        """Takes the lines out that tell of grants, and returns their Reqs. Other answers are still written (6.5)."""
+        reqs = [req for _, req in self.out if req] + ([self.partial] if self.partial else [])
+        self.out = collections.deque((line, req) for line, req in self.out if not req)
+        self.partial = None
+        return reqs
+
+    def write_last(self, line):
+        """Says why, and closes. First its own half only: unread input would make the close a reset, which could destroy
+        the line on its way (11.4)."""
+        def finish():
+            try:
+                self.transport.write_eof()
+            except OSError:
+                pass
+            self.server.loop.call_later(1, self.transport.close)
+        self.write(line)
+        self.deaf = True
+        self.server.drop(self)
+        self.transport.resume_reading()
+        self.finish = finish
+        self.pump()
+
+    # -- Reading
 
     def data_received(self, data):
-        if self.closing:
+        if self.deaf:
             return
-        self.lines.extend(self.split.feed(data))
-        if not self.busy:
+        self.lines.extend(self.splitter.feed(data))
+        if not self.working:
             self.work()
 
     def work(self):
-        """serves some lines; then it is the turn of the other connections (11.6)"""
-        for _ in range(min(len(self.lines), 200)):
-            self.srv.line(self, self.lines.popleft())
-            if self.closing:
+        for _ in range(min(len(self.lines), LINES_AT_ONCE)):
+            self.server.line(self, self.lines.popleft())
+            if self.deaf or self.dropped:
+                self.server.arm()
                 return
-        self.busy = bool(self.lines)
-        if self.busy:
-            self.t.pause_reading()
-            self.srv.loop.call_soon(self.work)
-        elif self.split.too_long:
-            self.last(b'E ? ? bad-request\n')
-        elif self.eof:
-            self.srv.drop(self)
-            self.t.close()
-        elif not self.t.is_closing():
-            self.t.resume_reading()
-        self.srv.arm()
+        self.working = bool(self.lines)
+        if self.working:
+            self.transport.pause_reading()
+            self.server.loop.call_soon(self.work)
+        elif self.splitter.too_long:
+            self.write_last(b"E ? ? bad-request\n")
+        elif self.ended:
+            self.end_of_input()
+        elif not self.transport.is_closing():
+            self.transport.resume_reading()
+        self.server.arm()
 
     def eof_received(self):
-        # what came before the end is served first
-        if self.busy:
-            self.eof = True
-            return True
-        # None: the transport writes what is due and closes
-        self.srv.drop(self)
+        self.ended = True
+        if not self.working and not self.deaf:  # what came before the end is served first
+            self.end_of_input()
+        return True  # it is we who close
 
-    def connection_lost(self, e):
-        self.srv.drop(self)
-        self.srv.conns.discard(self)
+    def end_of_input(self):
+        """A drop (11.3). What is due is written before the close."""
+        self.deaf = True
+        self.server.drop(self)
+        self.finish = self.transport.close
+        self.pump()
+
+    def connection_lost(self, exc):
+        self.deaf = True
+        self.server.conns -= 1
+        if self.full_timer:
+            self.full_timer.cancel()
+        self.server.drop(self)
+
+
+def address(text):
+    """HOST:PORT or [V6]:PORT, as host and port."""
+    if not ok_addr(text.encode()):
+        raise argparse.ArgumentTypeError("%r is not HOST:PORT" % text)
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def secret(text):
+    if not KEY.match(text.encode()):
+        raise argparse.ArgumentTypeError("1 to 255 bytes without spaces and control bytes")
+    return text.encode()
+
 
 async def main():
-    p = argparse.ArgumentParser()
-    p.add_argument('--listen', default='127.0.0.1:5625')
-    p.add_argument('--secret')
-    p.add_argument('--default-lease', type=float, default=30)
-    p.add_argument('--profiles', default='core,keep,ping,hello,resume')
+    p = argparse.ArgumentParser(description="A small Stile server.")
+    p.add_argument("--listen", metavar="HOST:PORT", type=address, default="127.0.0.1:5625")
+    p.add_argument("--advertise", metavar="HOST:PORT", help="the address by which clients reach it; default: --listen")
+    p.add_argument("--secret", type=secret, help="what clients have to know")
+    p.add_argument("--default-lease", metavar="SECONDS", type=float, default=30)
+    p.add_argument("--max-connections", metavar="N", type=int, default=10_000)
+    p.add_argument("--profiles", default=",".join(sorted(ALL)))
     a = p.parse_args()
-    srv = Server(frozenset(a.profiles.split(',')), a.secret and a.secret.encode(), int(a.default_lease * 1000))
-    srv.loop = asyncio.get_running_loop()
-    h, _, port = a.listen.rpartition(':')
-    ls = await srv.loop.create_server(lambda: Conn(srv), h, int(port), backlog=1024)
-    srv.addr = ('%s:%d' % ls.sockets[0].getsockname()[:2]).encode()
-    print('listening on', srv.addr.decode(), flush=True)
-    await ls.serve_forever()
+    if a.advertise:
+        address(a.advertise)
+    server = Server(frozenset(a.profiles.split(",")), a.secret, int(a.default_lease * 1000), max_conns=a.max_connections)
+    server.loop = asyncio.get_running_loop()
+    listener = await server.loop.create_server(lambda: Conn(server), *a.listen, backlog=1024)
+    host, port = listener.sockets[0].getsockname()[:2]
+    listening = ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
+    server.addr = (a.advertise or listening).encode()
+    print("listening on", listening, flush=True)
+    await listener.serve_forever()
 
 
-if __name__ == '__main__':
-    asyncio.run(main())
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        pass

@@ -11,6 +11,7 @@ class Testee:
         self.client = None
         self.calls = {}  # request id: its task
         self.locks = {}  # id of the acquire: its lock
+        self.watchers = []
 
     def say(self, **line):
         sys.stdout.write(json.dumps(line) + "\n")
@@ -26,11 +27,10 @@ class Testee:
         """Carries a request out and returns what the reply has besides its id."""
         do = request["do"]
         if do == "dial":
-            for option in ("only_listed", "retry_for_ms"):
-                if request.get(option):
-                    return {"unsupported": "the client has no option like " + option}
             secret = request.get("secret")
-            self.client = stile.Client(request["addrs"], name=b"python", secret=secret and secret.encode())
+            self.client = stile.Client(request["addrs"], secret=secret and secret.encode(),
+                                       only_listed=request.get("only_listed", False),
+                                       retry_for=request.get("retry_for_ms", 0) / 1000)
             return {"ok": True}
         if do == "acquire":
             # What JSON can't say in UTF-8 comes with surrogates.
@@ -38,7 +38,7 @@ class Testee:
             wait = {0: None, -1: 0}.get(request["wait_ms"], request["wait_ms"] / 1000)
             lock = await self.client.acquire(key, wait, request["lease_ms"] / 1000)
             self.locks[request["id"]] = lock
-            asyncio.create_task(self.watch(request["id"], lock))
+            self.watchers.append(asyncio.create_task(self.watch(request["id"], lock)))
             return {"ok": True, "token": str(lock.token), "expires_in_ms": lock.left() * 1000}
         if do == "release":
             await self.client.release(self.lock(request))
@@ -81,7 +81,7 @@ class Testee:
 
     async def run(self):
         self.say(stile_testee=1, client="stile-python", version="1",
-                 profiles=["core", "keep", "ping", "hello", "resume", "secret"])
+                 profiles=["core", "keep", "ping", "hello", "resume", "secret", "limits"])
         reader = asyncio.StreamReader(limit=1 << 20)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
