@@ -15,6 +15,7 @@ import (
 type lineView struct {
 	lines map[string][]*waiter
 	held  []*request // taken, and not yet served, in order
+	back  []string   // key and nonce of grants that were undone: their old places are not known here
 	since Time       // of the promotion
 }
 
@@ -34,6 +35,7 @@ func (v *lineView) init() { v.lines = make(map[string][]*waiter) }
 // the active before, since the tables are compared.
 func (v *lineView) promoted(p *process) {
 	clear(v.lines)
+	v.back = nil
 	v.since = p.s.now
 	for line := range strings.Lines(string(p.digest())) {
 		parts := strings.Split(strings.TrimSpace(line), " < ")
@@ -90,6 +92,14 @@ func (s *Sim) checkRequest(p *process, r *request) {
 	}
 }
 
+// undone is called when a grant is undone whose answer was held. Its waiter gets
+// its place back when the table serves again, and may have come anew by then.
+func (v *lineView) undone(key, nonce string) {
+	if nonce != "" {
+		v.back = append(v.back, key+" "+nonce)
+	}
+}
+
 // serve is called before the requests that were held are served.
 func (v *lineView) serve(p *process) {
 	held := v.held
@@ -114,9 +124,12 @@ func (v *lineView) change(p *process, c *lockspace.Change) {
 			v.remove(key, w)
 		}
 	case lockspace.WaiterQueued:
+		// Adopted; or it has its place back, since its grant was undone.
 		if w == nil && nonce != "" {
-			// Adopted; or it has its place back, since its grant was undone.
 			v.lines[key] = append(v.lines[key], &waiter{nonce: nonce, unsure: true})
+		} else if i := slices.Index(v.back, key+" "+nonce); i >= 0 {
+			v.back = slices.Delete(v.back, i, i+1)
+			w.unsure = true
 		}
 	case lockspace.WaiterLeft:
 		if w != nil {

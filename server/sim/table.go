@@ -365,6 +365,7 @@ func (p *process) drop(c *session) {
 	}
 	for _, h := range undo {
 		p.s.count("grants undone whose answer was held")
+		p.view.undone(h.r.key, h.r.nonce)
 		h.shard.gate.Undo(p.Now(), c.id, []byte(h.r.key), h.a.token, h.place)
 		h.shard.arm()
 	}
