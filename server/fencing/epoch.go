@@ -57,7 +57,7 @@ func Choose(known uint32, clock time.Time) (Choice, error) {
 		c.Warning = fmt.Sprintf("the clock says %s, more than a year above the highest known epoch %d (%s): the clock is not believed, the next epoch is %d",
 			clock.UTC().Format(time.RFC3339), known, at(known), c.Epoch)
 	case second < int64(known)-behindLimit:
-		c.Warning = fmt.Sprintf("the clock says %s, but the highest known epoch %d is of %s: the clock is behind, or was ahead once",
+		c.Warning = fmt.Sprintf("the clock says %s, but the highest known epoch %d is of %s: the clock is behind, was ahead once, or more than one epoch a second was taken for long",
 			clock.UTC().Format(time.RFC3339), known, at(known))
 	case second > int64(known):
 		c.Epoch, c.FromClock = uint32(second), true

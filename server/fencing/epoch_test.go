@@ -28,7 +28,7 @@ func TestChoose(t *testing.T) {
 		{name: "known, clock ahead", known: now - 1, clock: second(now, 500), want: Choice{Epoch: now, Start: 500 << 18}},
 		{name: "restart within the second", known: now, clock: second(now, 500), want: Choice{Epoch: now + 1}},
 		{name: "clock a little behind", known: now, clock: second(now-60, 500), want: Choice{Epoch: now + 1}},
-		{name: "clock behind", known: now, clock: second(now-61, 500), want: Choice{Epoch: now + 1, Warning: "the clock is behind, or was ahead once"}},
+		{name: "clock behind", known: now, clock: second(now-61, 500), want: Choice{Epoch: now + 1, Warning: "the clock is behind, was ahead once, or more than one"}},
 		{name: "clock before the origin", known: now, clock: second(-5, 0), want: Choice{Epoch: now + 1, Warning: "the clock is behind"}},
 		{name: "a year off", known: now - year, clock: second(now, 0), want: Choice{Epoch: now}},
 		{name: "more than a year off", known: now - year - 1, clock: second(now, 0), want: Choice{Epoch: now - year, Warning: "the clock is not believed"}},
