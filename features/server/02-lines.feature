@@ -6,6 +6,13 @@ Feature: 2 Lines
   In all features the number at the beginning of a step is a connection, which
   opens when it is first mentioned, and "door" is a key that nobody else uses.
 
+  Rule: 2.1 Nothing is said at the opening
+
+    @S-2.1-no-greeting @core @must
+    Scenario: A server does not speak first
+      When 1 says nothing
+      Then 1 receives nothing for 1 s
+
   Rule: 2.2 A line ends with LF and has at most 1,024 bytes
 
     @S-2.2-cr-before-lf @core @must
@@ -69,6 +76,12 @@ Feature: 2 Lines
       And 2 ends its input
       Then 2 is closed
       And door is held
+
+    @S-2.2-cr-counts @core @must
+    Scenario: The CR that is dropped counts towards the 1,024 bytes
+      When 1 sends a line of 1025 bytes with a CR before its LF
+      Then 1 receives "E ? ? bad-request"
+      And 1 is closed
 
   Rule: 2.3 Fields are separated by exactly one SP
 
@@ -219,6 +232,42 @@ Feature: 2 Lines
         | two-to-63   | 9223372036854775808  |
         | the-biggest | 18446744073709551615 |
 
+    @S-2.5-zeros-wait @core @must @timed
+    Scenario: A wait of 0.000 has no limit either
+      Given 1 holds door
+      When 2 sends "A door 0.000 5"
+      Then 2 receives nothing for 1 s
+      When 1 releases door
+      Then 2 is granted door
+
+    @S-2.5-zeros-lease @core @must
+    Scenario: A lease of 0.000 asks for the default as well
+      It is given back at once.
+      When 1 sends "A door -1 0"
+      And 2 sends "A window -1 0.000"
+      Then 1 is granted door
+      And 2 is granted window
+      And the lease of 2 for window is that of 1 for door
+      When 1 releases door
+      And 2 releases window
+      Then door is free
+
+    @S-2.5-bad-keep @keep @must
+    Scenario Outline: A number in a keep that does not follow the grammar is refused
+      Given 1 holds door
+      When 1 sends "K door <fields>"
+      Then 1 receives "E K door bad-request"
+      And 1 still works
+
+      Examples:
+        | name           | fields              |
+        | leading-zero   | {1:door} 05         |
+        | point-at-end   | {1:door} 5.         |
+        | fourth-decimal | {1:door} 1.2345     |
+        | tenth-digit    | {1:door} 1000000000 |
+        | token-zero     | 0 5                 |
+        | token-padded   | 0{1:door} 5         |
+
   Rule: 2.6 A key is 1 to 255 bytes and not a single ?
 
     @S-2.6-question-mark @core @must
@@ -246,6 +295,13 @@ Feature: 2 Lines
       And doo is free
       And door is held
 
+  Rule: 2.7 The address in a hello is host:port
+
+    @S-2.7-hello @hello @must @without-secret
+    Scenario: The address in a hello is in form, and has a port that can be dialled
+      When 1 sends "H 1 worker-7"
+      Then 1 receives a hello whose address can be dialled
+
   Rule: 2.8 The text of an error is for people
 
     @S-2.8-no-control-bytes @core @must
@@ -257,3 +313,9 @@ Feature: 2 Lines
         | escape | A door \\x1b[31m 5     |
         | bell   | R door \\x07           |
         | key    | A do\\x1b[2Jor 0 5     |
+
+    @S-2.8-cut @core @must
+    Scenario: A text is cut so that the line keeps to 1,024 bytes
+      When 1 sends a line of 1024 bytes that begins with "A door soon "
+      Then 1 receives "E A door bad-request"
+      And 1 still works

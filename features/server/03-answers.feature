@@ -70,7 +70,7 @@ Feature: 3 Requests and answers
       When 2 releases door
       Then 3 is granted door within 100 ms
 
-    @S-3.3-refusals-in-turn @core @must
+    @S-3.3-refusals-in-turn @core @must @timed
     Scenario: A refusal takes its turn, too
       Given 1 holds door
       And 2 waits for door
@@ -83,7 +83,7 @@ Feature: 3 Requests and answers
         E A door bad-request
         """
 
-    @S-3.3-do-not-queue-in-turn @core @must
+    @S-3.3-do-not-queue-in-turn @core @must @timed
     Scenario: The T of an acquire that does not queue takes its turn, too
       Given 1 holds door
       And 2 waits for door
@@ -105,7 +105,7 @@ Feature: 3 Requests and answers
       When 2 sends "R door 1"
       Then 2 receives "E R door not-held" at once
 
-    @S-3.3-told-late @resume @must
+    @S-3.3-told-late @resume @must @timed
     Scenario: A grant that is told late has the lease that is left then
       2 asks again for what 1 holds, behind a request of its own for the same key.
       That one is granted when the lease of 1 ends, and only then the answer to
@@ -114,6 +114,23 @@ Feature: 3 Requests and answers
       And 2 waits for door
       And 2 waits for door under the nonce n1
       Then 2 receives these lines, one after the other:
+        """
+        A door TOKEN 5
+        A door {1:door} 0
+        """
+      When 3 sends "R door {1:door}"
+      Then 3 receives "E R door not-held"
+
+    @S-3.3-released-meanwhile @resume @must @timed
+    Scenario: A grant that ends before it is told of is told of with nothing left
+      3 releases what 1 holds while the answer to the second acquire of 2, which
+      asks for just that, waits for its turn.
+      Given 1 holds door under the nonce n1
+      And 2 waits for door
+      And 2 waits for door under the nonce n1
+      When 3 sends "R door {1:door}"
+      Then 3 receives "R door {1:door}"
+      And 2 receives these lines, one after the other:
         """
         A door TOKEN 5
         A door {1:door} 0
@@ -147,6 +164,12 @@ Feature: 3 Requests and answers
         T door
         """
 
+    @S-3.4-hello-then-acquire @secret @must @needs-secret
+    Scenario: A hello takes effect before the line behind it
+      Given 1 is a connection without a secret
+      When 1 gives the secret and sends "A door -1 5", in one piece
+      Then 1 is granted door
+
   Rule: 3.5 A connection is read on while an acquire on it waits
 
     @S-3.5-behind-own-lock @core @must
@@ -163,9 +186,15 @@ Feature: 3 Requests and answers
       When 1 sends "A door -1 5"
       Then 1 receives "T door"
 
+    @S-3.5-pipelined @core @must
+    Scenario: 3,000 requests that are answered at once may come without a pause
+      Only what must wait counts as unanswered.
+      When 1 sends 3000 releases of a token it does not hold
+      Then 1 receives 3000 answers and nothing more for 1 s
+
   Rule: 3.6 At least 1,024 requests may be unanswered
 
-    @S-3.6-allowed @core @must
+    @S-3.6-allowed @core @must @timed
     Scenario: 1,023 acquires wait on one connection, which is still served
       When 2 sends 1023 acquires, for 16 keys that 1 holds
       Then 2 receives nothing for 1 s

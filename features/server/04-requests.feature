@@ -15,7 +15,7 @@ Feature: 4 The six requests
       When 1 releases door
       Then door is free
 
-    @S-4.1-wait-0-is-no-limit @core @must
+    @S-4.1-wait-0-is-no-limit @core @must @timed
     Scenario: A wait of 0 has no limit
       Given 1 holds door
       When 2 waits for door
@@ -186,6 +186,14 @@ Feature: 4 The six requests
       Then 1 receives "E K door not-held"
       And door is free
 
+    @S-4.3-maximum @limits @must @needs-max-lease @needs-keep
+    Scenario: The maximum holds for a keep, too
+      Given 1 holds door
+      When 1 sends "K door {1:door} 999999999.999"
+      Then 1 is kept door with the longest lease of the server
+      When 1 releases door
+      Then door is free
+
   Rule: 4.4 C ends the logical acquire of its nonce
 
     @S-4.4-waiting @resume @must @timed
@@ -235,7 +243,7 @@ Feature: 4 The six requests
       And door is held
       And window is held
 
-    @S-4.4-at-its-turn @resume @must
+    @S-4.4-at-its-turn @resume @must @timed
     Scenario: The T of a cancelled acquire comes at its turn
       Given 1 holds door
       And 2 waits for door
@@ -249,6 +257,16 @@ Feature: 4 The six requests
         A door TOKEN 5
         T door
         """
+
+    @S-4.4-detached @resume @must @timed
+    Scenario: An acquire whose connection dropped can be cancelled
+      Given 1 holds door
+      And 2 waits for door under the nonce n2
+      When 2 drops
+      And 3 sends "C door n2"
+      Then 3 receives "C door n2"
+      When 3 sends "A door -1 5 n2"
+      Then 3 receives "E A door spent"
 
   Rule: 4.5 P is answered at once with its word
 
@@ -269,6 +287,18 @@ Feature: 4 The six requests
       When 1 sends "P"
       Then 1 receives "E P ? bad-key"
       And 1 still works
+
+    @S-4.5-bad-word @ping @must
+    Scenario Outline: The word of a ping is formed as a key is
+      When 1 sends "P <word>"
+      Then 1 receives "E P ? bad-key"
+      And 1 still works
+
+      Examples:
+        | name     | word    |
+        | question | ?       |
+        | control  | a\\x01b |
+        | too-long | {x:256} |
 
     @S-4.5-while-waiting @ping @must @timed
     Scenario: A ping is answered while an acquire waits
@@ -312,6 +342,17 @@ Feature: 4 The six requests
         | with-more    | 9 a b c d e f g      | E H 9  |
         | leading-zero | 01 worker-7          | E H 01 |
         | a-word       | one worker-7         | E H one |
+
+    @S-4.6-bad-version @hello @must
+    Scenario Outline: A version that is missing or no field is refused as a bad key
+      When 1 sends "<line>"
+      Then 1 receives "E H ? bad-key"
+      And 1 still works
+
+      Examples:
+        | name     | line         |
+        | missing  | H            |
+        | question | H ? worker-7 |
 
     @S-4.6-no-name @hello @must
     Scenario: A hello without a name is refused

@@ -60,6 +60,46 @@ Feature: 9 Nonces
       When 2 sends "A door 0 5 n1"
       Then 2 is told of the grant of door to 1 again, with what is left of its lease
 
+    @S-9.2-cancelled @resume @must
+    Scenario Outline: Spent by a cancel
+      Given 1 holds door
+      And 2 <gets> under the nonce n2
+      When 3 sends "C <key> n2"
+      Then 3 receives "C <key> n2"
+      When 3 sends "A <key> -1 5 n2"
+      Then 3 receives "E A <key> spent"
+
+      Examples:
+        | name    | gets           | key    |
+        | in-line | waits for door | door   |
+        | granted | holds window   | window |
+
+    @S-9.2-handed-on @resume @must
+    Scenario: Granted when the key is handed on
+      Given 1 holds door
+      And 2 waits for door under the nonce n2
+      When 1 releases door
+      Then 2 is granted door
+      When 3 sends "A door 0 5 n2"
+      Then 3 is told of the grant of door to 2 again, with what is left of its lease
+
+    @S-9.2-unauthorized @secret @must @needs-secret @needs-resume
+    Scenario: Not spent by an acquire without the secret
+      Given 1 is a connection without a secret
+      When 1 sends "A door -1 5 n1"
+      Then 1 receives "E A door unauthorized"
+      When 2 sends "A door -1 5 n1"
+      Then 2 is granted door
+
+    @S-9.2-queue-full @limits @must @needs-waiters-per-key @needs-resume
+    Scenario: Not spent by an acquire that finds the line full
+      Given 1 holds door
+      And as many wait for door as the server allows
+      When 2 sends "A door 0 5 n1"
+      Then 2 receives "E A door queue-full"
+      When 2 sends "A door 0 5 n1"
+      Then 2 receives "E A door queue-full"
+
   Rule: 9.4 An acquire whose nonce is in line takes its place over
 
     @S-9.4-superseded @resume @must @timed
@@ -71,6 +111,7 @@ Feature: 9 Nonces
       Then 2 receives "E A door superseded"
       When 1 releases door
       Then 4 is granted door with a lease of 4 s
+      And 3 has received nothing
       When 4 releases door
       Then 3 is granted door within 100 ms
 
@@ -149,6 +190,7 @@ Feature: 9 Nonces
       And 4 waits for door with a lease of 4 s under the nonce n1
       And 1 releases door
       Then 4 is granted door with a lease of 4 s
+      And 3 has received nothing
       When 4 releases door
       Then 3 is granted door within 100 ms
 
@@ -197,6 +239,21 @@ Feature: 9 Nonces
       Then 3 is granted door within 100 ms
       When 3 releases door
       Then 4 is granted door within 100 ms
+
+    @S-9.6-two-come-back @resume @must @timed
+    Scenario: Of two who come back, the one who asked first is first
+      Given 1 holds door
+      And 2 waits for door under the nonce n2
+      And 3 waits for door under the nonce n3
+      When 2 drops
+      And 3 drops
+      And 4 waits for door under the nonce n3
+      And 5 waits for door under the nonce n2
+      And 1 releases door
+      Then 5 is granted door
+      And 4 has received nothing
+      When 5 releases door
+      Then 4 is granted door
 
     @S-9.6-own-limit @resume @must @timed
     Scenario: A limit that passes while nobody is attached spends the nonce

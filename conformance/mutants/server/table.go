@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,7 +25,15 @@ func (s *Server) acquire(k *key, req *request, wait, lease time.Duration, name s
 			req.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSpent, ""))
 			return
 		}
+		if s.bug == bugTakeOverNeedsPlace && s.Waiters > 0 && len(k.line) >= s.Waiters {
+			req.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeQueueFull, ""))
+			return
+		}
 		s.takeOver(k, req, n.waiter, wait, lease)
+		return
+	}
+	if s.bug == bugRefusesLongLeases && lease > s.Longest {
+		req.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeBadRequest, ""))
 		return
 	}
 	if s.bug == bugReentrant && k.held != nil && req.c.holds(k) {
@@ -38,11 +47,19 @@ func (s *Server) acquire(k *key, req *request, wait, lease time.Duration, name s
 	}
 	if wait == protocol.NoQueue {
 		if s.bug != bugTimeoutForgets {
-			k.spend(name)
+			s.spend(k, name)
 		}
 		req.end(protocol.AppendTimeout(nil, []byte(k.name)))
 		return
 	}
+	if s.Waiters > 0 && len(k.line) >= s.Waiters {
+		if s.bug == bugQueueFullSpends {
+			s.spend(k, name)
+		}
+		req.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeQueueFull, ""))
+		return
+	}
+	w.queued = true
 	k.line = append(k.line, w)
 	if name != "" {
 		k.nonces[name] = &nonce{waiter: w}
@@ -66,24 +83,46 @@ func (s *Server) limit(k *key, w *waiter, wait time.Duration) {
 		wait -= wait / 5
 	}
 	w.limit = time.Now().Add(wait)
-	w.timer = time.AfterFunc(wait, func() {
+	w.timer = time.AfterFunc(wait+s.Late, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.bug == bugWholeRequestWaits && w.req != nil && w.req != w.req.c.queue[w.req.place()][0] {
-			return // its limit is looked at when its turn comes, which is never
-		}
-		if i := slices.Index(k.line, w); i >= 0 {
-			if s.bug != bugGrantAfterT {
-				k.leave(w)
-			}
-			if k.spend(w.nonce); s.bug == bugTimeoutForgets {
-				delete(k.nonces, w.nonce)
-			}
-			if w.req != nil {
-				w.req.end(protocol.AppendTimeout(nil, []byte(k.name)))
-			}
-		}
+		s.timeout(k, w)
 	})
+}
+
+// timeout ends a request whose limit has passed.
+func (s *Server) timeout(k *key, w *waiter) {
+	if s.bug == bugWholeRequestWaits && w.req != nil && w.req != w.req.c.queue[w.req.place()][0] {
+		return // its limit is looked at when its turn comes, which is never
+	}
+	if !slices.Contains(k.line, w) {
+		return
+	}
+	if s.bug == bugGrantAfterT {
+		w.limit = time.Time{}
+	} else {
+		k.leave(w)
+	}
+	if s.spend(k, w.nonce); s.bug == bugTimeoutForgets {
+		delete(k.nonces, w.nonce)
+	}
+	if w.req != nil {
+		w.req.end(protocol.AppendTimeout(nil, []byte(k.name)))
+	}
+}
+
+// due ends what has to have ended by now, though a timer be late: waits first,
+// then the lease (SPEC.md 6.3, 7.2).
+func (s *Server) due(k *key) {
+	now := time.Now()
+	for _, w := range slices.Clone(k.line) {
+		if !w.limit.IsZero() && !now.Before(w.limit) {
+			s.timeout(k, w)
+		}
+	}
+	if k.held != nil && !now.Before(k.held.end) {
+		s.over(k)
+	}
 }
 
 // leave takes a waiter out of the line.
@@ -101,9 +140,9 @@ func (k *key) leave(w *waiter) {
 func (s *Server) grant(k *key, w *waiter) {
 	lease := w.lease
 	if lease == 0 {
-		lease = defaultLease
+		lease = s.Default
 	}
-	lease = min(lease, maxLease)
+	lease = min(lease, s.Longest)
 	if s.bug == bugLongerLease {
 		lease = max(lease, time.Second)
 	}
@@ -111,6 +150,9 @@ func (s *Server) grant(k *key, w *waiter) {
 	k.held = g
 	if w.nonce != "" {
 		k.nonces[w.nonce] = &nonce{grant: g}
+		if s.bug == bugHandedOnForgets && w.queued {
+			delete(k.nonces, w.nonce)
+		}
 	}
 	s.lease(k, g, lease)
 	if s.bug == bugLeaseFromRequest {
@@ -146,11 +188,18 @@ func (s *Server) nextToken(k *key) uint64 {
 		s.token--
 		return s.token
 	case bugTokenTwice:
-		// Every second grant has the token of the one before.
+		// Every second grant of a key has the token of the one before.
+		if k.grants++; k.grants%2 == 0 {
+			return k.token
+		}
 		s.token++
-		return s.token | 1
+		k.token = s.token
+		return k.token
 	}
 	s.token++
+	if s.Gaps {
+		s.token += rand.Uint64N(1 << 20)
+	}
 	return s.token
 }
 
@@ -168,7 +217,7 @@ func (s *Server) lease(k *key, g *grant, d time.Duration) {
 		d += time.Hour
 	}
 	g.end = time.Now().Add(d)
-	g.timer = time.AfterFunc(d, func() {
+	g.timer = time.AfterFunc(d+s.Late, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if k.held == g && !time.Now().Before(g.end) {
@@ -189,7 +238,7 @@ func (c *conn) holds(k *key) bool { return slices.Contains(c.granted, k.held) }
 // over ends the grant, and hands the key to the next in line.
 func (s *Server) over(k *key) {
 	k.held.timer.Stop()
-	k.spend(k.held.nonce)
+	s.spend(k, k.held.nonce)
 	if s.bug == bugForgetsNonce {
 		delete(k.nonces, k.held.nonce)
 	}
@@ -270,6 +319,11 @@ func (s *Server) release(k *key, req *request, token uint64) {
 		echo = req.c.last
 	}
 	req.c.last = k.name
+	if s.GrantFirst {
+		s.over(k)
+		req.end(protocol.AppendRelease(nil, []byte(echo), token))
+		return
+	}
 	req.end(protocol.AppendRelease(nil, []byte(echo), token))
 	if s.bug == bugReleaseLater {
 		g := k.held
@@ -288,9 +342,11 @@ func (s *Server) release(k *key, req *request, token uint64) {
 // keep is SPEC.md 4.3.
 func (s *Server) keep(k *key, req *request, token uint64, lease time.Duration) {
 	if lease == 0 {
-		lease = defaultLease
+		lease = s.Default
 	}
-	lease = min(lease, maxLease)
+	if s.bug != bugKeepsForEver {
+		lease = min(lease, s.Longest)
+	}
 	if s.bug == bugRevives && k.held == nil && s.isPast(k, token) {
 		k.held = &grant{token: token}
 	}
@@ -326,8 +382,12 @@ func (s *Server) cancel(k *key, req *request, name string) {
 			}
 		}
 	}
+	if s.bug == bugCancelMissesDetached && n != nil && n.waiter != nil && n.waiter.req == nil {
+		req.end(protocol.AppendCancel(nil, []byte(k.name), []byte(name)))
+		return
+	}
 	if n != nil || s.bug != bugCancelForgets {
-		k.spend(name)
+		s.spend(k, name)
 	}
 	if n != nil && n.waiter != nil && s.bug != bugCancelKeepsPlace {
 		k.leave(n.waiter)
@@ -338,6 +398,9 @@ func (s *Server) cancel(k *key, req *request, name string) {
 	req.end(protocol.AppendCancel(nil, []byte(k.name), []byte(name)))
 	if n != nil && n.grant != nil && k.held == n.grant && s.bug != bugCancelKeepsGrant {
 		s.over(k)
+	}
+	if s.bug == bugCancelFrees && n != nil {
+		delete(k.nonces, name)
 	}
 }
 
@@ -384,7 +447,7 @@ func (s *Server) takeOver(k *key, req *request, w *waiter, wait, lease time.Dura
 		return
 	case wait == protocol.NoQueue && s.bug != bugTakeOverQueues:
 		k.leave(w)
-		k.spend(w.nonce)
+		s.spend(k, w.nonce)
 		req.end(protocol.AppendTimeout(nil, []byte(k.name)))
 		return
 	case s.bug == bugTakeOverAtTheEnd:

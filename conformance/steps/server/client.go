@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type client struct {
 	*lines.Conn
 	s      *scenario
 	unread []answer
+	owed   int // answers to read below that had not come when it went on
 }
 
 // answer is a parsed answer line.
@@ -38,11 +40,23 @@ func (c *client) next(within time.Duration) (answer, error) {
 		c.unread = c.unread[1:]
 		return a, nil
 	}
-	l, err := c.Next(within)
-	if err != nil {
-		return answer{}, err
+	return c.fresh(within)
+}
+
+// fresh takes the next line that was not looked at before.
+func (c *client) fresh(within time.Duration) (answer, error) {
+	deadline := c.s.w.Now() + within
+	for {
+		l, err := c.Next(max(deadline-c.s.w.Now(), 0))
+		if err != nil {
+			return answer{}, err
+		}
+		a, err := c.parse(l)
+		if err != nil || c.owed == 0 || a.key != "settle" && a.key != c.s.w.Key("settle") {
+			return a, err
+		}
+		c.owed--
 	}
-	return c.parse(l)
 }
 
 func (c *client) parse(l lines.Line) (answer, error) {
@@ -71,11 +85,7 @@ func (c *client) answer(op protocol.Op, key string, within time.Duration) (answe
 	}
 	deadline := c.s.w.Now() + within
 	for {
-		l, err := c.Next(max(deadline-c.s.w.Now(), 0))
-		if err != nil {
-			return answer{}, err
-		}
-		a, err := c.parse(l)
+		a, err := c.fresh(max(deadline-c.s.w.Now(), 0))
 		if err != nil || a.fits(op, key) {
 			return a, err
 		}
@@ -124,5 +134,37 @@ func (c *client) expect(pattern string, within time.Duration) (answer, error) {
 	return a, nil
 }
 
-// settle gives the server time to read what was just sent.
+// settle gives the server time to see the end of a connection.
 func (s *scenario) settle() error { return s.w.Sleep(suite.Settle) }
+
+// read returns when the server has read what was sent on the connection: it
+// reads a connection's lines in their order, so it has answered a later one.
+// A place in line depends on nothing else (SPEC.md 6.2). A server that does
+// not answer is judged by what the scenario is about.
+func (s *scenario) read(conn string) error {
+	c, op, line := s.conns[conn], protocol.Op('R'), "R settle 1"
+	key := s.w.Key("settle")
+	if s.w.Target.Has["ping"] {
+		op, line, key = 'P', "P settle", "settle"
+	}
+	line, err := s.line(line)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Send(line); err != nil {
+		return err
+	}
+	a, err := c.answer(op, key, suite.Quiet)
+	var silent lines.Silent
+	var closed lines.Closed
+	switch {
+	case errors.As(err, &silent):
+		c.owed++
+		return nil
+	case errors.As(err, &closed):
+		return nil
+	case err == nil && a.forOp == 0:
+		c.unread = slices.Insert(c.unread, 0, a)
+	}
+	return err
+}

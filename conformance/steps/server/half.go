@@ -220,6 +220,10 @@ func (s *scenario) open(name string, withSecret bool) (*client, error) {
 		}
 		return nil, s.w.Fail("the server to accept connection "+name, err.Error())
 	}
+	return s.begin(name, nc, withSecret)
+}
+
+func (s *scenario) begin(name string, nc net.Conn, withSecret bool) (*client, error) {
 	c := &client{Conn: lines.New(s.w, name, nc), s: s}
 	s.conns[name] = c
 	if hello := s.t.hello(); hello != "" && withSecret {
@@ -235,6 +239,23 @@ func (s *scenario) open(name string, withSecret bool) (*client, error) {
 		}
 	}
 	return c, nil
+}
+
+// openNarrow opens a connection for which this machine keeps little that was
+// not read yet: how much it keeps otherwise, it decides as it likes.
+func (s *scenario) openNarrow(name string) (*client, error) {
+	nc, err := s.t.dial(s.w.Context())
+	if err != nil {
+		return nil, s.w.Fail("the server to accept connection "+name, err.Error())
+	}
+	plain := nc
+	if t, ok := nc.(*tls.Conn); ok {
+		plain = t.NetConn()
+	}
+	if tcp, ok := plain.(*net.TCPConn); ok {
+		tcp.SetReadBuffer(1 << 14)
+	}
+	return s.begin(name, nc, true)
 }
 
 // on returns the connection, which opens at its first mention.

@@ -3,8 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cucumber/godog"
@@ -24,14 +26,17 @@ func (s *scenario) steps(sc *godog.ScenarioContext) {
 	sc.Step(`^(\d+) sends "(.*)" byte by byte$`, s.sendSlowly)
 	sc.Step(`^(\d+) sends the bytes "(.*)" without an LF$`, s.sendBytes)
 	sc.Step(`^(\d+) sends a line of (\d+) bytes that begins with "(.*)"$`, s.sendLong)
+	sc.Step(`^(\d+) sends a line of (\d+) bytes with a CR before its LF$`, s.sendLongCR)
 	sc.Step(`^(\d+) sends (\d+) bytes without an LF$`, s.sendEndless)
 	sc.Step(`^(\d+) sends (\d+) acquires, for (\d+) keys that (\d+) holds$`, s.sendMany)
 	sc.Step(`^(\d+) sends (\d+) releases of a token it does not hold and does not read the answers$`, s.flood)
+	sc.Step(`^(\d+) sends (\d+) releases of a token it does not hold$`, s.sendReleases)
 	sc.Step(`^(\d+) sends (\d+) acquires for (\S+)$`, s.sendMore)
 	sc.Step(`^(\d+) sends a stranger's line and 64 KiB behind it$`, s.sendBehind)
 	sc.Step(`^(\d+) says nothing$`, func(c string) error { _, err := s.open(c, false); return err })
 	sc.Step(`^(\d+) releases (\S+)$`, s.release)
 	sc.Step(`^(\d+) (drops|resets|ends its input)$`, s.leave)
+	sc.Step(`^(\d+) gives the secret and sends "(.*)", in one piece$`, s.giveSecretAnd)
 	sc.Step(`^(\d+) is a connection without a secret$`, func(c string) error { _, err := s.open(c, false); return err })
 	sc.Step(`^(\d+) gives (the secret|a wrong secret|no secret)$`, s.giveSecret)
 	sc.Step(`^(\d+) connections are open and say nothing$`, s.openMany)
@@ -58,7 +63,8 @@ func (s *scenario) steps(sc *godog.ScenarioContext) {
 	sc.Step(`^(\d+) is kept (\S+) with a lease of ([\d.]+) s$`, s.kept)
 	sc.Step(`^(\d+) receives nothing for ([\d.]+) s$`, func(c, d string) error { return s.quiet(c, seconds(d)) })
 	sc.Step(`^(\d+) has received nothing$`, func(c string) error { return s.quiet(c, 0) })
-	sc.Step(`^(\d+) is closed$`, s.closed)
+	sc.Step(`^(\d+) is closed$`, func(c string) error { _, err := s.closed(c); return err })
+	sc.Step(`^(\d+) is closed, and not by a reset$`, s.closedPolitely)
 	sc.Step(`^(\d+) still works$`, s.works)
 	sc.Step(`^a new connection is served at once$`, s.served)
 	sc.Step(`^(\S+) is free$`, s.free)
@@ -70,7 +76,12 @@ func (s *scenario) steps(sc *godog.ScenarioContext) {
 	sc.Step(`^(\d+) grants, on (\d+) connections and (\d+) keys, have rising tokens$`, s.manyTokens)
 	sc.Step(`^the token of (\d+) for (\S+) is below 2\^63$`, s.smallToken)
 	sc.Step(`^(\d+) receives the hello of this server, with the profiles it had before$`, s.sameHello)
+	sc.Step(`^(\d+) receives a hello whose address can be dialled$`, s.helloAddr)
+	sc.Step(`^the lease of (\d+) for (\S+) is that of (\d+) for (\S+)$`, s.sameLease)
 	sc.Step(`^(\d+) is granted (\S+) with the (default|longest) lease of the server$`, s.knownLease)
+	sc.Step(`^(\d+) is kept (\S+) with the longest lease of the server$`, func(c, key string) error {
+		return s.kept(c, key, strconv.Itoa(s.t.Limits["max-lease"]))
+	})
 	sc.Step(`^(\d+) sends (\d+) more acquires than one connection may have unanswered, for (\d+) keys that (\d+) holds$`, s.sendTooMany)
 }
 
@@ -92,7 +103,7 @@ func (s *scenario) acquire(conn, how, key, wait, lease, nonce string) error {
 		_, err := s.granted(conn, key)
 		return err
 	}
-	return s.settle()
+	return s.read(conn)
 }
 
 func (s *scenario) sendAll(conn string, text *godog.DocString) error {
@@ -147,6 +158,14 @@ func (s *scenario) sendLong(conn string, n int, begin string) error {
 	return s.write(conn, []byte(line+"\n"), fmt.Sprintf("%s… (%d bytes with its LF)", begin, n))
 }
 
+// sendLongCR sends a line that is malformed in nothing but its length, so that
+// its answer tells whether that was counted with the CR.
+func (s *scenario) sendLongCR(conn string, n int) error {
+	line := "R " + s.w.Key("door") + " "
+	line += strings.Repeat("x", n-2-len(line))
+	return s.write(conn, []byte(line+"\r\n"), fmt.Sprintf("R door xxx… (%d bytes with its CR and LF)", n))
+}
+
 func (s *scenario) sendEndless(conn string, n int) error {
 	return s.write(conn, []byte("A "+strings.Repeat("x", n-2)), fmt.Sprintf("A xxx… (%d bytes without LF)", n))
 }
@@ -175,6 +194,11 @@ func (s *scenario) sendMany(conn string, n, keys int, holder string) error {
 	return s.write(conn, []byte(all.String()), fmt.Sprintf("%d times A … 0 5", n))
 }
 
+func (s *scenario) sendReleases(conn string, n int) error {
+	line := "R " + s.w.Key("door") + " 1"
+	return s.write(conn, []byte(strings.Repeat(line+"\n", n)), fmt.Sprintf("%d times %s", n, line))
+}
+
 func (s *scenario) sendMore(conn string, n int, key string) error {
 	line := "A " + s.w.Key(key) + " 0 5"
 	return s.write(conn, []byte(strings.Repeat(line+"\n", n)), fmt.Sprintf("%d times %s", n, line))
@@ -198,7 +222,7 @@ func (s *scenario) sendTooMany(conn string, more, keys int, holder string) error
 }
 
 func (s *scenario) flood(conn string, n int) error {
-	c, err := s.on(conn)
+	c, err := s.openNarrow(conn)
 	if err != nil {
 		return err
 	}
@@ -260,6 +284,14 @@ func (s *scenario) giveSecret(conn, what string) error {
 	return err
 }
 
+func (s *scenario) giveSecretAnd(conn, text string) error {
+	line, err := s.line(text)
+	if err != nil {
+		return err
+	}
+	return s.write(conn, []byte(s.t.hello()+"\n"+line+"\n"), "H 1 "+clientName+" (the secret) ⏎ "+line)
+}
+
 func (s *scenario) openMany(n int) error {
 	for i := range n {
 		if _, err := s.open(fmt.Sprintf("silent%d", i+1), false); err != nil {
@@ -292,15 +324,22 @@ func (s *scenario) openAll() error {
 
 func (s *scenario) waitAll(key string) error {
 	const each = 1000 // on one connection, below the limit of 3.6
+	line := "A " + s.w.Key(key) + " 0 5\n"
 	for left, i := s.t.Limits["waiters-per-key"], 1; left > 0; i++ {
-		n := min(left, each)
+		n, conn := min(left, each), strconv.Itoa(100+i)
 		left -= n
-		line := "A " + s.w.Key(key) + " 0 5\n"
-		if err := s.write(strconv.Itoa(100+i), []byte(strings.Repeat(line, n)), fmt.Sprintf("%d times %s", n, line[:len(line)-1])); err != nil {
+		if err := s.write(conn, []byte(strings.Repeat(line, n)), fmt.Sprintf("%d times %s", n, line[:len(line)-1])); err != nil {
+			return err
+		}
+		// It is answered after they have all taken effect (SPEC.md 3.4).
+		if err := s.send(conn, "R "+key+" 1"); err != nil {
+			return err
+		}
+		if err := s.receives(conn, "E R "+key+" not-held"); err != nil {
 			return err
 		}
 	}
-	return s.settle()
+	return nil
 }
 
 func (s *scenario) receives(conn, text string) error {
@@ -495,20 +534,30 @@ func (s *scenario) kept(conn, key, lease string) error {
 	return s.w.Expect(a.lease == seconds(lease), fmt.Sprintf("%s to be kept with a lease of %s", key, lease), a.text)
 }
 
-func (s *scenario) closed(conn string) error {
+// closed returns how the connection was closed.
+func (s *scenario) closed(conn string) (how lines.Closed, err error) {
 	c, err := s.on(conn)
+	if err != nil {
+		return how, err
+	}
+	a, err := c.next(suite.Answer)
+	switch {
+	case err == nil:
+		return how, s.w.Fail(conn+" to be closed", a.text)
+	case errors.As(err, &how):
+		return how, nil
+	}
+	return how, c.wrong(conn+" to be closed by the server", err)
+}
+
+// closedPolitely is about what the client's system was told: one that resets
+// may have lost the line before it, on another system than this.
+func (s *scenario) closedPolitely(conn string) error {
+	how, err := s.closed(conn)
 	if err != nil {
 		return err
 	}
-	a, err := c.next(suite.Answer)
-	var closed lines.Closed
-	switch {
-	case err == nil:
-		return s.w.Fail(conn+" to be closed", a.text)
-	case errors.As(err, &closed):
-		return nil
-	}
-	return c.wrong(conn+" to be closed by the server", err)
+	return s.w.Expect(how.Why != lines.Why(syscall.ECONNRESET), "the server to end its sending half, and to read on for a while", how.Why)
 }
 
 func (s *scenario) works(conn string) error {
@@ -646,5 +695,35 @@ func (s *scenario) sameHello(conn string) error {
 	var now, before protocol.Answer
 	protocol.ParseAnswer([]byte(a.text), &now)
 	protocol.ParseAnswer([]byte(s.w.Target.Hello), &before)
-	return s.w.Expect(string(now.Profiles) == string(before.Profiles), "the profiles "+string(before.Profiles), string(now.Profiles))
+	set := func(profiles []byte) []string {
+		return slices.Sorted(slices.Values(strings.Split(string(profiles), ",")))
+	}
+	return s.w.Expect(slices.Equal(set(now.Profiles), set(before.Profiles)), "the profiles "+string(before.Profiles), string(now.Profiles))
+}
+
+// helloAddr looks at the port: the form of the address was judged with the
+// line.
+func (s *scenario) helloAddr(conn string) error {
+	c, err := s.on(conn)
+	if err != nil {
+		return err
+	}
+	a, err := c.answer('H', "1", suite.Answer)
+	if err != nil {
+		return c.wrong("H 1 and an address", err)
+	}
+	f := strings.Split(a.text, " ")
+	return s.w.Expect(a.op == 'H' && !strings.HasSuffix(f[2], ":0"), "H 1 and an address with a port above 0", a.text)
+}
+
+func (s *scenario) sameLease(conn, key, conn2, key2 string) error {
+	a, err := s.grantOf(conn, key)
+	if err != nil {
+		return err
+	}
+	b, err := s.grantOf(conn2, key2)
+	if err != nil {
+		return err
+	}
+	return s.w.Expect(a.lease == b.lease, fmt.Sprintf("a lease of %v as for %s", b.lease, key2), a.lease.String())
 }
