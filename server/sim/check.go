@@ -281,11 +281,15 @@ func (s *Sim) steady(n, o *node) bool {
 }
 
 // checkGivesWay fails if a node gives way to another active that has changed
-// nothing since this one went on from where it was.
+// nothing since this one went on from where it was. Of several actives it gives
+// way to the one of highest priority.
 func (s *Sim) checkGivesWay(p *process) {
 	for _, o := range s.nodes {
-		if a := o.proc; a != nil && a != p && a.log != nil && a.member.Active() && a.log.Place() == p.reign.base && s.linked(p, a) {
-			s.fail("n%d gives way to n%d, which has changed nothing since %v", p.n.id, o.id, p.reign.base)
+		if a := o.proc; a != nil && a != p && a.log != nil && a.member.Active() && s.linked(p, a) {
+			if a.log.Place() == p.reign.base {
+				s.fail("n%d gives way to n%d, which has changed nothing since %v", p.n.id, o.id, p.reign.base)
+			}
+			return
 		}
 	}
 }
