@@ -77,28 +77,28 @@ func (x *Matrix) Run(t *testing.T) {
 			chosen = append(chosen, &x.Mutants[i])
 		}
 	}
-	// Scenarios mostly wait, so many more run at once than there are cores:
-	// more than the test runner would allow.
 	firsts := make([]judged, len(chosen))
-	var running sync.WaitGroup
-	slots := make(chan struct{}, x.At)
-	for i, m := range chosen {
-		running.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			tags := ""
-			if !*matrix {
-				tags = Tags(slices.Concat(x.own(m), x.Smoke))
-			}
-			firsts[i] = x.judge(t, m, tags, false)
-		})
-	}
-	running.Wait()
+	x.each(x.At, len(chosen), func(i int) {
+		tags := ""
+		if !*matrix {
+			tags = Tags(slices.Concat(x.own(chosen[i]), x.Smoke))
+		}
+		firsts[i] = x.judge(t, chosen[i], tags, false)
+	})
+	// Many at once keep a machine busy, and what is late then may be no fault
+	// of the mutant: what is not as expected is judged once more, with the
+	// machine's time watched.
+	seconds := make([]judged, len(chosen))
+	x.each(4, len(chosen), func(i int) {
+		if again := x.unexpected(chosen[i], firsts[i]); len(again) > 0 {
+			seconds[i] = x.judge(t, chosen[i], Tags(again), true)
+		}
+	})
 
 	failed := map[string][]string{}
 	for i, m := range chosen {
 		t.Run(m.Name, func(t *testing.T) {
-			failed[m.Name] = x.compare(t, m, firsts[i])
+			failed[m.Name] = x.compare(t, m, firsts[i], seconds[i])
 			if len(failed[m.Name]) == 0 {
 				t.Error("it was not caught")
 			}
@@ -125,48 +125,62 @@ func (x *Matrix) own(m *Mutant) []string {
 	return m.Fails[:min(x.Own, len(m.Fails))]
 }
 
-// compare reports what a mutant failed and should not have, or passed and
-// should not have, and returns what it failed.
-//
-// Many at once keep a machine busy, and what is late then may be no fault of
-// the mutant: what is not as expected is judged once more, alone, and with the
-// machine's time watched.
-func (x *Matrix) compare(t *testing.T, m *Mutant, first judged) (failed []string) {
-	t.Helper()
-	var again []string
-	for id := range first.failed {
-		if m.expects(id) {
-			failed = append(failed, id)
-		} else {
-			again = append(again, id)
+// each runs what mostly waits: far more at once than there are cores, and than
+// the test runner would allow.
+func (x *Matrix) each(at, n int, do func(i int)) {
+	var running sync.WaitGroup
+	slots := make(chan struct{}, at)
+	for i := range n {
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	running.Wait()
+}
+
+// unexpected are the scenarios that a mutant failed and should not have, or
+// passed and should not have.
+func (x *Matrix) unexpected(m *Mutant, got judged) (ids []string) {
+	for id := range got.failed {
+		if !m.expects(id) {
+			ids = append(ids, id)
 		}
 	}
 	for _, want := range x.own(m) {
-		if !contains(first.failed, want) {
-			again = append(again, want)
+		if !contains(got.failed, want) {
+			ids = append(ids, want)
 		}
 	}
-	problems := first.problems
-	if len(again) > 0 {
-		second := x.judge(t, m, Tags(again), true)
-		problems = append(problems, second.problems...)
-		for id, why := range second.failed {
+	return ids
+}
+
+// compare reports what a mutant failed and should not have, or passed and
+// should not have, at a second look, too; it returns what it failed.
+func (x *Matrix) compare(t *testing.T, m *Mutant, first, second judged) (failed []string) {
+	t.Helper()
+	for id := range first.failed {
+		if m.expects(id) {
 			failed = append(failed, id)
-			if !m.expects(id) {
-				t.Errorf("it breaks %s, and also failed %s: %s", m.Clause, id, why)
-			}
-		}
-		for _, want := range again {
-			switch {
-			case !m.expects(want) || contains(second.failed, want):
-			case slices.ContainsFunc(second.unclear, func(id string) bool { return stands(want, id) }):
-				t.Logf("%s could not be judged: this machine does not keep the time", want)
-			default:
-				t.Errorf("it breaks %s, and passed %s", m.Clause, want)
-			}
 		}
 	}
-	for _, p := range problems {
+	for id, why := range second.failed {
+		failed = append(failed, id)
+		if !m.expects(id) {
+			t.Errorf("it breaks %s, and also failed %s: %s", m.Clause, id, why)
+		}
+	}
+	for _, want := range x.unexpected(m, first) {
+		switch {
+		case !m.expects(want) || contains(second.failed, want):
+		case slices.ContainsFunc(second.unclear, func(id string) bool { return stands(want, id) }):
+			t.Logf("%s could not be judged: this machine does not keep the time", want)
+		default:
+			t.Errorf("it breaks %s, and passed %s", m.Clause, want)
+		}
+	}
+	for _, p := range slices.Concat(first.problems, second.problems) {
 		t.Error(p)
 	}
 	return failed

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -49,9 +50,11 @@ type Conn struct {
 	Name   string
 	Server *Server
 	nc     net.Conn
-	out    chan outgoing
+	wake   chan struct{} // there is something to write
+	over   chan struct{} // closed when nothing is read any more
 
 	mu    sync.Mutex
+	out   []outgoing
 	cut   bool
 	ended bool
 }
@@ -62,9 +65,20 @@ type outgoing struct {
 	shown string
 }
 
+// listen takes a port that no connection is given by the system: else one of
+// anybody's could have it while the server is down.
+func listen() (l net.Listener, err error) {
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(17000))); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", "127.0.0.1:0")
+}
+
 // NewServer adds a server, which serves from now on.
 func (n *Network) NewServer() (*Server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listen()
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +110,7 @@ func (s *Server) serve(l net.Listener) {
 func (s *Server) accept(nc net.Conn) {
 	s.mu.Lock()
 	s.accepted++
-	c := &Conn{Name: fmt.Sprintf("%s #%d", s.Name, s.accepted), Server: s, nc: nc, out: make(chan outgoing, 10000)}
+	c := &Conn{Name: fmt.Sprintf("%s #%d", s.Name, s.accepted), Server: s, nc: nc, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	if s.ended || s.l == nil {
 		s.mu.Unlock()
 		reset(nc)
@@ -222,6 +236,7 @@ func (c *Conn) Open() bool {
 }
 
 func (c *Conn) read() {
+	defer close(c.over)
 	in := bufio.NewReader(c.nc)
 	for {
 		text, err := in.ReadString('\n')
@@ -381,14 +396,39 @@ func (c *Conn) Send(line string) { c.SendBytes([]byte(line+"\n"), line) }
 func (c *Conn) SendBytes(b []byte, shown string) {
 	var delay time.Duration
 	c.Server.locked(func() { delay = c.Server.delay })
+	c.mu.Lock()
+	c.out = append(c.out, outgoing{time.Now().Add(delay), b, shown})
+	c.mu.Unlock()
 	select {
-	case c.out <- outgoing{time.Now().Add(delay), b, shown}:
-	default: // 10,000 lines behind: the scenario will show it
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for the next bytes to be written; false: there are none any more.
+func (c *Conn) next() (o outgoing, ok bool) {
+	for {
+		c.mu.Lock()
+		if len(c.out) > 0 {
+			o, c.out = c.out[0], c.out[1:]
+			c.mu.Unlock()
+			return o, true
+		}
+		c.mu.Unlock()
+		select {
+		case <-c.wake:
+		case <-c.over:
+			return o, false
+		}
 	}
 }
 
 func (c *Conn) write() {
-	for o := range c.out {
+	for {
+		o, ok := c.next()
+		if !ok {
+			return
+		}
 		if d := time.Until(o.due); d > 0 {
 			time.Sleep(d)
 		}

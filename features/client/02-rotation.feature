@@ -56,6 +56,16 @@ Feature: 13.4 and 13.5 Rotation and spares
       When the client acquires and keeps 6 different keys, one after the other
       Then each K came on the connection of its A
 
+    @C-13.4-cancel-goes-home @resume @should @timed
+    Scenario: A cancel goes to the connection that has the acquire
+      Given 3 servers
+      And each server leaves each A unanswered
+      And the client is connected to servers 1, 2 and 3
+      When Ann acquires "door"
+      Then one of the servers receives "A door 0 30 *"
+      When Ann gives up
+      Then the same connection receives "C door *" at once
+
   Rule: 13.5 A connection that answered M is a spare
 
     @C-13.5-out-of-the-rotation @core @must
@@ -90,6 +100,21 @@ Feature: 13.4 and 13.5 Rotation and spares
       And the client acquires 4 different keys, one after the other
       Then server 1 has granted them all
       And server 2 has received at most 1 A of these
+
+    @C-13.5-reconnected @core @must @timed
+    Scenario: A spare that was lost serves again when it is back
+      Given 2 servers
+      And server 1 answers each A with "M A KEY ADDR2"
+      And the client is connected to servers 1 and 2
+      When the client acquires 2 different keys, one after the other
+      Then server 2 has granted them all
+      And that was not without a redirect
+      When server 1 serves each A
+      And server 1 resets its connections
+      Then server 1 is connected to, 3 s later
+      When 0.3 s pass
+      And the client acquires 4 different keys, one after the other
+      Then their A went round servers 1 and 2 in an exact cycle
 
     @C-13.5-last-one @core @must @timed
     Scenario: A spare serves again when no other connection is live

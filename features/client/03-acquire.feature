@@ -101,6 +101,32 @@ Feature: 13.6 and 13.7 Acquire
       And its nonce is that of the A
       And no server receives "C door *" for 1 s
 
+    @C-13.6-cancel-pace @resume @must @timed
+    Scenario: A cancel that can't be delivered is sent again every 200 ms for 5 s
+      Given 1 server
+      And each server leaves each A unanswered
+      And each server resets the connection on each C
+      And the client is connected to server 1
+      When Ann acquires "door"
+      Then one of the servers receives "A door 0 30 *"
+      When Ann gives up
+      Then copies of "C door *" come every 0.2 s for 5 s, and none after
+
+    @C-13.6-cancel-after-failure @resume @must @timed
+    Scenario: A call that failed is cancelled, too
+      Each server reads the acquire and goes down. So it may have been granted,
+      and nobody holds the lock.
+      Given 2 servers
+      And each server goes down on each A
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door"
+      Then Ann's acquire ends with no_connection
+      And one of the servers receives "A door 0 30 *"
+      When 0.5 s pass
+      And server 1 is up again
+      Then server 1 receives "C door *" within 1 s
+      And its nonce is that of the A
+
     @C-13.6-a-nonce-each @resume @must
     Scenario: Each call has a nonce of its own
       Given 2 servers
@@ -143,6 +169,21 @@ Feature: 13.6 and 13.7 Acquire
       When Ann acquires "door"
       Then Ann's acquire ends with no_connection
       And servers 1, 2 and 3 have received exactly 1 A each
+
+    @C-13.7-anew @core @must @timed
+    Scenario: A call that had a place in line begins its tries anew when it loses it
+      The first server does not serve, the second lets the call wait. When that
+      one is gone, the first may well be the one that took over.
+      Given 2 servers
+      And each server leaves each A unanswered
+      And the first server to receive an A answers "E A KEY no-active"
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door"
+      Then one of the servers receives "A door 0 30"
+      And another server receives "A door 0 30" at once
+      When 1.5 s pass
+      And that server goes down
+      Then another server receives "A door 0 30" at once
 
     @C-13.7-each-refusal-once @core @must @timed
     Scenario Outline: A server that does not serve is asked once, then the next
@@ -309,3 +350,18 @@ Feature: 13.6 and 13.7 Acquire
       Then the same connection receives "C door *"
       And its nonce is that of the first A
       And no A after the second has the nonce of the first
+
+    @C-9.9-oldest-first @resume @must
+    Scenario: Two callers that lose one connection move on in the order of their calls
+      Given 2 servers
+      And server 2 is down
+      And each server leaves each A unanswered
+      And the client is given servers 1 and 2
+      When Ann acquires "door" with a lease of 30 s
+      Then server 1 receives "A door 0 30 *"
+      When Ben acquires "door" with a lease of 20 s
+      Then server 1 receives "A door 0 20 *"
+      When server 2 is up again
+      And server 1 goes down
+      Then server 2 receives "A door 0 20 *"
+      And it had received "A door 0 30 *" before that

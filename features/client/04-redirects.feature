@@ -94,6 +94,21 @@ Feature: 13.8 to 13.10 Redirects
       Then Ben's acquire ends with no_active, at once
       And server 2 has been connected to 1 time
 
+    @C-13.9-rest-after-a-refusal @core @must @timed
+    Scenario: An address that refused is followed again after 0.25 s
+      Server 2 is being started anew: it refuses, and then it serves.
+      Given 2 servers
+      And server 2 is down
+      And server 1 answers each A with "M A KEY ADDR2"
+      And the client is connected to server 1
+      When Ann acquires "door"
+      Then Ann's acquire ends with no_active, within 1 s
+      When server 2 is up again
+      And 0.5 s pass
+      And Ben acquires "gate"
+      Then server 2 receives "A gate 0 30"
+      And Ben has the lock
+
     @C-13.9-only-listed @core @should @timed
     Scenario: A client may follow only the addresses it was given
       Given 2 servers
@@ -148,3 +163,13 @@ Feature: 13.8 to 13.10 Redirects
       Then server 1 receives "A door 3 30"
       And server 2 receives "A door * 30"
       And its wait is what is left of 3 s
+
+    @C-13.10-wait-over @core @must @timed
+    Scenario: A redirect that comes when the wait is over is not followed
+      What is left is nothing, and a wait of 0 would have no limit.
+      Given 2 servers
+      And server 1 answers each A with "M A KEY ADDR2" after 0.6 s
+      And the client is connected to server 1
+      When Ann acquires "door" with a wait of 0.5 s
+      Then Ann's acquire ends with timeout, within 0.7 s
+      And server 2 has received exactly 0 A

@@ -82,6 +82,33 @@ Feature: 13.11 The lease, as the client counts it
       And one of the servers receives "A door * 1"
       And Ann has the lock with another token than 101
 
+    @C-13.11-nothing-left @core @must
+    Scenario: A grant of which nothing is left is no lock
+      Such an answer was held back until its lease was over.
+      Given 2 servers
+      And each server speaks core only
+      And the first server to receive an A answers "A KEY NEW 0"
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door"
+      Then one of the servers receives "A door 0 30"
+      And one of the servers receives "A door 0 30"
+      And Ann has the lock with another token than 101
+
+    @C-13.11-keep-first-not-held @keep @needs-resume @must @timed
+    Scenario: A grant that turns out to be over is asked for again, with a fresh nonce
+      Given 2 servers
+      And each server answers each K with "E K KEY not-held"
+      And all that each server sends takes 1.2 s on its way
+      And the client is given servers 1 and 2
+      When 2 s pass
+      And Ann acquires "door" with a wait of 9 s and a lease of 2 s
+      Then one of the servers receives "A door 9 2 *"
+      And the same connection receives "K door * *", no later than 2 s after the A was read
+      When all that each server sends takes 0 s on its way
+      Then one of the servers receives "A door * 2 *"
+      And its nonce is not that of the A before
+      And Ann has the lock with another token than 101
+
     @C-13.11-keep-counts-from-its-sending @keep @must @timed
     Scenario: A keep counts from its sending
       Given 2 servers

@@ -165,6 +165,16 @@ Feature: 13.12 Release
         | queue-full   | E A KEY queue-full    | refused "queue-full"  | no      |
         | no-active    | E A KEY no-active     | no_active             | no      |
         | unknown-code | E A KEY frobnicated   | refused "frobnicated" | maybe   |
+        | superseded   | E A KEY superseded    | refused "superseded"  | maybe   |
+
+    @C-13.14-lost @core @must
+    Scenario: A request whose answer was lost may have had an effect
+      Given 2 servers
+      And each server speaks core only
+      And each server goes down on each A
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door"
+      Then Ann's acquire ends with no_connection "maybe"
 
     @C-13.14-not-held @core @must
     Scenario: A release that was refused did not happen

@@ -115,6 +115,18 @@ Feature: 10 Hello, profiles, secret
         | long-lease     | lease | 1000000000000 |
         | negative-lease | lease | -5000         |
 
+    @C-13.15-secret @secret @must
+    Scenario Outline: A secret that the wire can't carry is refused before anything is sent
+      Given 2 servers
+      And the client has the secret <secret>
+      Then the client refuses to be given servers 1 and 2
+      And no server has received a line
+
+      Examples:
+        | name     | secret          |
+        | space    | "open sesame"   |
+        | too-long | 256 times "s"   |
+
   Rule: 3.6 A client stays below 1,024 unanswered requests on a connection
 
     @C-3.6-stays-below @limits @must

@@ -47,16 +47,20 @@ type acquire struct {
 	noActive    bool
 	sent        *request
 	anews       int
+	caller      context.Context
+	asked       bool // it was tried before
 }
 
 func (c *Client) acquire(ctx context.Context, key string, wait, lease time.Duration) (*lock, *failure) {
-	if !c.f.KeysUnchecked && !protocol.ValidKey([]byte(key)) {
+	strict := c.f.KeysTooStrict && strings.ContainsFunc(key, func(r rune) bool { return r > 0x7e })
+	if !c.f.KeysUnchecked && !protocol.ValidKey([]byte(key)) || strict {
 		return nil, fail("bad_argument", "no", "bad key")
 	}
-	if lease < 0 || lease > protocol.MaxSeconds || wait > protocol.MaxSeconds {
+	if !c.f.DurationsUnchecked && (lease < 0 || lease > protocol.MaxSeconds || wait > protocol.MaxSeconds) {
 		return nil, fail("bad_argument", "no", "bad duration")
 	}
-	a := &acquire{c: c, key: key, wait: wait, lease: lease, start: time.Now(), tried: map[*conn]bool{}, dialled: map[*slot]dialWait{}}
+	a := &acquire{c: c, key: key, wait: wait, lease: lease, start: time.Now(), tried: map[*conn]bool{}, dialled: map[*slot]dialWait{}, caller: ctx}
+	defer a.placed()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var end time.Time
@@ -86,7 +90,7 @@ func (c *Client) acquire(ctx context.Context, key string, wait, lease time.Durat
 }
 
 func (a *acquire) outcome() string {
-	if a.unsure {
+	if a.unsure && !a.c.f.AlwaysNo {
 		return "maybe"
 	}
 	return "no"
@@ -136,13 +140,18 @@ func (a *acquire) try(ctx context.Context) (l *lock, f *failure, again bool) {
 	if ctx.Err() != nil {
 		return nil, a.over(ctx), false
 	}
+	// Several that lost one connection go on in the order of their calls.
+	c.wait(time.Now().Add(time.Second), ctx.Done(), a.turn)
 	left := a.wait
-	if a.wait > 0 {
+	first := !a.asked
+	a.asked = true
+	if a.wait > 0 && !first {
 		left = time.Until(a.deadline)
-		if left = (left + time.Millisecond - 1).Truncate(time.Millisecond); left <= 0 {
+		if left = (left + time.Millisecond - 1).Truncate(time.Millisecond); left <= 0 && !c.f.ZeroIsNoLimit {
 			a.leaveNothing()
 			return nil, fail("timeout", a.outcome(), ""), false
 		}
+		left = max(left, 0)
 		if c.f.WholeWait {
 			left = a.wait
 		}
@@ -152,9 +161,11 @@ func (a *acquire) try(ctx context.Context) (l *lock, f *failure, again bool) {
 	if n == nil {
 		c.mu.Unlock()
 		if wait == nil {
-			a.leaveNothing()
+			if !c.f.FailsAndForgets {
+				a.leaveNothing()
+			}
 			kind := "no_connection"
-			if a.noActive {
+			if a.noActive && !(c.f.LastReasonWins && len(a.dialled) > 0) {
 				kind = "no_active"
 			}
 			return nil, fail(kind, a.outcome(), a.reasons()), false
@@ -167,9 +178,10 @@ func (a *acquire) try(ctx context.Context) (l *lock, f *failure, again bool) {
 	if c.f.WaitInSeconds && left > 0 {
 		line = fmt.Sprintf("A %s %d %s", a.key, int(left/time.Second), text(a.lease))
 	}
+	behind := len(n.pend["A "+a.key]) > 0
 	for _, r := range n.pend["A "+a.key] {
 		// Its answer would be stuck behind a younger call's.
-		if a.nonce != "" && r.began.After(a.start) && !c.f.BehindAYounger {
+		if a.nonce != "" && r.call.start.After(a.start) && !c.f.BehindAYounger {
 			go c.deliver(context.Background(), &delivery{op: "C", key: a.key, arg: a.nonce, origin: n})
 			a.nonce = ""
 		}
@@ -185,15 +197,52 @@ func (a *acquire) try(ctx context.Context) (l *lock, f *failure, again bool) {
 		line += " " + a.nonce
 	}
 	r := n.send("A", a.key, line, make(chan answer, 1))
-	r.began = a.start
+	r.call = a
 	a.sent = r
 	c.mu.Unlock()
+	a.placed()
+	done := ctx.Done()
+	if behind && c.f.BehindALonger {
+		done = a.caller.Done()
+	}
 	select {
 	case x := <-r.answer:
 		a.sent = nil
 		return a.answered(ctx, r, x)
-	case <-ctx.Done():
-		return nil, a.over(ctx), false
+	case <-done:
+		f := a.over(ctx)
+		if c.f.CancelWaits && f.kind == "cancelled" {
+			time.Sleep(time.Second)
+		}
+		return nil, f, false
+	}
+}
+
+// turn reports whether no older call that lost its connection is still to be
+// sent anew.
+func (a *acquire) turn() bool {
+	for _, b := range a.c.moving {
+		older := b.start.Before(a.start)
+		if a.c.f.YoungestFirst {
+			older = a.start.Before(b.start)
+		}
+		if b != a && b.key == a.key && older {
+			return false
+		}
+	}
+	return true
+}
+
+// placed ends what others of its key wait for.
+func (a *acquire) placed() {
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	for i, b := range a.c.moving {
+		if b == a {
+			a.c.moving = append(a.c.moving[:i:i], a.c.moving[i+1:]...)
+			a.c.broadcast()
+			return
+		}
 	}
 }
 
@@ -223,14 +272,15 @@ func (a *acquire) choose() (*conn, func() bool) {
 		// It could not be reached: leave it alone for a while.
 		if _, asked := a.dialled[s]; asked && time.Now().After(s.rest) && !c.f.NoRest {
 			s.rest = time.Now().Add(250 * time.Millisecond)
-			if s.dialing || s.err != nil && strings.Contains(s.err.Error(), "hello") {
+			if c.f.RestsLong || s.dialing || s.err != nil && strings.Contains(s.err.Error(), "hello") {
 				s.rest = time.Now().Add(3 * time.Second)
 			}
 		}
 		a.target = nil
 	}
-	fresh := func(n *conn) bool { return !a.tried[n] }
-	free := func(n *conn) bool { return fresh(n) && len(n.pend["A "+a.key]) == 0 }
+	room := func(n *conn) bool { return len(n.order) < crowd || c.f.Crowds }
+	fresh := func(n *conn) bool { return !a.tried[n] && room(n) }
+	free := func(n *conn) bool { return fresh(n) && (len(n.pend["A "+a.key]) == 0 || c.f.BehindALonger) }
 	cursor := c.cursor
 	n := c.next(&cursor, free)
 	if n == nil {
@@ -248,6 +298,15 @@ func (a *acquire) choose() (*conn, func() bool) {
 			c.cursor = 0
 		}
 		return n, nil
+	}
+	var crowded *conn
+	for _, s := range c.slots {
+		if n := s.conn; n != nil && n.live && !s.spare && !room(n) {
+			crowded = n
+		}
+	}
+	if crowded != nil {
+		return nil, func() bool { return room(crowded) || crowded.dead }
 	}
 	if c.f.NoDemand {
 		return nil, nil
@@ -310,7 +369,7 @@ func (a *acquire) answered(ctx context.Context, r *request, x answer) (*lock, *f
 			a.leaveNothing()
 			return nil, fail("no_connection", "maybe", "connection lost"), false
 		}
-		if r.c.answeredSent.After(r.sent) && time.Since(r.sent) > 200*time.Millisecond {
+		if !c.f.NeverAnew && r.c.answeredSent.After(r.sent) && time.Since(r.sent) > 200*time.Millisecond {
 			a.tried, a.dialled = map[*conn]bool{}, map[*slot]dialWait{}
 		}
 		c.mu.Unlock()
@@ -318,6 +377,9 @@ func (a *acquire) answered(ctx context.Context, r *request, x answer) (*lock, *f
 	case "A":
 		return a.granted(ctx, r, x)
 	case "T":
+		if c.f.TimeoutMovesOn {
+			return nil, nil, true
+		}
 		return nil, fail("timeout", a.outcome(), ""), false
 	case "M":
 		return a.moved(ctx, r, x.field(3))
@@ -353,6 +415,9 @@ func (a *acquire) moved(ctx context.Context, r *request, addr string) (*lock, *f
 	if c.f.RedirectIgnored {
 		return nil, nil, true
 	}
+	if c.f.RedirectFails {
+		return nil, fail("no_active", a.outcome(), "redirected to "+addr), false
+	}
 	c.mu.Lock()
 	s := c.follow(r.c, addr)
 	c.mu.Unlock()
@@ -380,6 +445,9 @@ func (a *acquire) moved(ctx context.Context, r *request, addr string) (*lock, *f
 func (c *Client) follow(n *conn, addr string) *slot {
 	n.s.spare = true
 	n.s.ceases()
+	if c.f.SparesClosed {
+		defer n.fail(errors.New("it serves no more"))
+	}
 	host, port, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); !c.f.FollowsAnywhere && (port == "0" || ip != nil && ip.IsUnspecified() || addr == n.s.addr) {
 		return nil
@@ -422,7 +490,9 @@ func (a *acquire) granted(ctx context.Context, r *request, x answer) (*lock, *fa
 		go c.deliver(context.Background(), &delivery{op: "R", key: a.key, arg: l.token, origin: r.c})
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		a.nonce = ""
+		if !c.f.AsksWithTheOld {
+			a.nonce = ""
+		}
 		delete(a.tried, r.c)
 		if a.anews++; a.anews > 10 {
 			return nil, fail("other", "no", "no grant arrives in time"), false
@@ -531,12 +601,13 @@ func (c *Client) deliver(ctx context.Context, d *delivery) *failure {
 	if c.f.ReleasesForEver {
 		end = start.Add(time.Hour)
 	}
+	once := c.f.ReleaseOnce || c.f.CancelOnce && d.op == "C"
 	for {
 		now := time.Now()
 		if !now.Before(end) || ctx.Err() != nil {
 			return fail("undelivered", "maybe", "not confirmed in 5 s")
 		}
-		if (owing == 0 || c.f.ReleasesPileUp) && !now.Before(next) && (copies == 0 || !c.f.ReleaseOnce) {
+		if (owing == 0 || c.f.ReleasesPileUp) && !now.Before(next) && (copies == 0 || !once) {
 			c.mu.Lock()
 			n := c.forDelivery(d, avoid, target)
 			if n == nil {
@@ -560,7 +631,7 @@ func (c *Client) deliver(ctx context.Context, d *delivery) *failure {
 			avoid, target = nil, nil
 		}
 		until := end
-		if owing == 0 && next.Before(until) && (copies == 0 || !c.f.ReleaseOnce) || c.f.ReleasesPileUp {
+		if owing == 0 && next.Before(until) && (copies == 0 || !once) || c.f.ReleasesPileUp {
 			until = next
 		}
 		t := time.NewTimer(time.Until(until))

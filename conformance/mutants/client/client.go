@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -36,6 +37,7 @@ type Client struct {
 	count   int             // of nonces and ping words
 	rounds  int             // of dials for releases
 	held    map[string]bool // key and token of each grant that was read
+	moving  []*acquire      // that lost their connections and were not sent anew
 	changed chan struct{}   // closed and made anew when connections come and go
 	closed  bool
 }
@@ -70,17 +72,21 @@ type conn struct {
 	lastRead     time.Time
 	busySince    time.Time
 	pinged       time.Time // zero: none in flight
+	stir         chan struct{}
 }
 
 type request struct {
 	op, key, token, nonce string
 	sent                  time.Time
-	began                 time.Time // the call
+	call                  *acquire
 	c                     *conn
 	answer                chan answer
 	// late is called under the lock instead, when the call has gone.
 	late func(answer)
 }
+
+// crowd is how many requests may be unanswered on one connection.
+const crowd = 1000
 
 type answer struct {
 	fields []string // nil: the connection was lost
@@ -102,8 +108,8 @@ func dial(f Faults, addrs []string, secret string, only bool, retry time.Duratio
 	for range 16 {
 		c.prefix += string(rune('a' + rand.IntN(26)))
 	}
-	if len(addrs) == 1 && !f.OneConnection {
-		addrs = append(addrs, addrs[0])
+	if len(addrs) == 1 && !f.OneConnection || f.TwoEach {
+		addrs = append(addrs, addrs...)
 	}
 	c.mu.Lock()
 	for _, a := range addrs {
@@ -199,8 +205,12 @@ func (s *slot) run() {
 		if s.demand {
 			limit = time.Second
 		}
+		slow := s.demand && c.f.SlowDemand
 		s.demand, s.dialing = false, true
 		c.mu.Unlock()
+		if slow {
+			time.Sleep(900 * time.Millisecond)
+		}
 		if began := time.Now(); !next.After(began) {
 			next = began.Add(c.beat())
 		}
@@ -221,7 +231,7 @@ func (s *slot) try(limit time.Duration) *conn {
 		c.mu.Unlock()
 		return nil
 	}
-	n := &conn{s: s, nc: nc, out: make(chan string, 10000), pend: map[string][]*request{}, lastRead: time.Now()}
+	n := &conn{s: s, nc: nc, out: make(chan string, 2000), stir: make(chan struct{}, 1), pend: map[string][]*request{}, lastRead: time.Now()}
 	s.conn = n
 	go n.write()
 	hello := "H 1 plain"
@@ -248,7 +258,7 @@ func (s *slot) over(err error) {
 }
 
 func (s *slot) serves() {
-	s.dialing, s.spare, s.served, s.err, s.ceased = false, false, true, nil, time.Time{}
+	s.dialing, s.spare, s.served, s.err, s.ceased = false, s.spare && s.c.f.SparesStaySpares, true, nil, time.Time{}
 	s.tries++
 	s.c.broadcast()
 }
@@ -278,6 +288,7 @@ func (n *conn) welcome(a answer) {
 	}
 	n.live = true
 	n.s.serves()
+	n.changes()
 }
 
 // send writes a line and enters its request.
@@ -286,6 +297,7 @@ func (n *conn) send(op, key, line string, ch chan answer) *request {
 	r := &request{op: op, key: key, sent: now, c: n, answer: ch}
 	if len(n.order) == 0 {
 		n.busySince = now
+		n.changes()
 	}
 	n.pend[op+" "+key] = append(n.pend[op+" "+key], r)
 	n.order = append(n.order, r)
@@ -304,43 +316,81 @@ func (n *conn) write() {
 	}
 }
 
-// watch pings and gives dead connections up.
+// watch pings and gives dead connections up. It sleeps until something may be
+// due: many clients run at once in the tests, and all of them mostly wait.
 func (n *conn) watch(helloBy time.Time) {
 	c := n.s.c
-	t := time.NewTicker(10 * time.Millisecond)
+	t := time.NewTimer(0)
 	defer t.Stop()
-	for range t.C {
+	for {
+		select {
+		case <-t.C:
+		case <-n.stir:
+		}
 		c.mu.Lock()
 		if n.dead {
 			c.mu.Unlock()
 			return
 		}
-		now := time.Now()
-		since := n.lastRead
-		if n.busySince.After(since) {
-			since = n.busySince
-		}
-		switch {
-		case !n.live && now.After(helloBy):
-			n.fail(errors.New("no answer to the hello"))
-		case c.f.NoPing:
-		case !n.pinged.IsZero() && !c.f.NeverGivesUp && now.Sub(later(n.lastRead, n.pinged)) >= 2*time.Second:
-			n.fail(errors.New("silent"))
-		case !n.pinged.IsZero() && !(c.f.PingsPileUp && now.Sub(n.pinged) >= time.Second):
-		case len(n.order) > 0 && now.Sub(since) >= time.Second, c.f.PingsPileUp && !n.pinged.IsZero(),
-			len(n.order) == 0 && now.Sub(n.lastRead) >= 15*time.Second && !c.f.NoIdlePing:
-			c.count++
-			n.pinged = now
-			word := fmt.Sprintf("p%d", c.count)
-			p := n.send("P", word, "P "+word, nil)
-			p.late = func(a answer) {
-				if a.field(0) == "E" && c.f.UnknownOpIsNoPong && a.fields != nil {
-					n.fail(errors.New("ping refused"))
-				}
-				n.pinged = time.Time{}
-			}
+		d := time.Until(n.due(helloBy))
+		if d <= 0 {
+			n.overdue()
+			d = time.Until(n.due(helloBy))
 		}
 		c.mu.Unlock()
+		t.Reset(max(d, time.Millisecond))
+	}
+}
+
+// due is when there is something to do about the connection.
+func (n *conn) due(helloBy time.Time) time.Time {
+	f := n.s.c.f
+	switch {
+	case !n.live:
+		return helloBy
+	case f.NoPing:
+		return time.Now().Add(time.Hour)
+	case !n.pinged.IsZero() && f.PingsPileUp:
+		return n.pinged.Add(time.Second)
+	case !n.pinged.IsZero() && f.NeverGivesUp:
+		return time.Now().Add(time.Hour)
+	case !n.pinged.IsZero():
+		return later(n.lastRead, n.pinged).Add(2 * time.Second)
+	case len(n.order) > 0:
+		return later(n.lastRead, n.busySince).Add(time.Second)
+	case f.NoIdlePing:
+		return time.Now().Add(time.Hour)
+	}
+	return n.lastRead.Add(15 * time.Second)
+}
+
+func (n *conn) overdue() {
+	c := n.s.c
+	switch {
+	case !n.live:
+		n.fail(errors.New("no answer to the hello"))
+	case !n.pinged.IsZero() && !c.f.PingsPileUp:
+		n.fail(errors.New("silent"))
+	default:
+		c.count++
+		n.pinged = time.Now()
+		word := fmt.Sprintf("p%d", c.count)
+		p := n.send("P", word, "P "+word, nil)
+		p.late = func(a answer) {
+			if a.field(0) == "E" && c.f.UnknownOpIsNoPong && a.fields != nil {
+				n.fail(errors.New("ping refused"))
+			}
+			n.pinged = time.Time{}
+			n.changes()
+		}
+	}
+}
+
+// changes wakes watch: what is due may be due sooner.
+func (n *conn) changes() {
+	select {
+	case n.stir <- struct{}{}:
+	default:
 	}
 }
 
@@ -353,7 +403,11 @@ func later(a, b time.Time) time.Time {
 
 func (n *conn) read() {
 	c := n.s.c
-	in := bufio.NewReaderSize(n.nc, protocol.MaxLine)
+	var from io.Reader = n.nc
+	if c.f.ReadIsALine {
+		from = endsLines{from}
+	}
+	in := bufio.NewReaderSize(from, protocol.MaxLine)
 	for {
 		b, err := in.ReadSlice('\n')
 		c.mu.Lock()
@@ -381,6 +435,18 @@ func (n *conn) read() {
 			return
 		}
 	}
+}
+
+// endsLines ends a line with each read.
+type endsLines struct{ io.Reader }
+
+func (e endsLines) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p[:len(p)-1])
+	if n > 0 && p[n-1] != '\n' {
+		p[n] = '\n'
+		n++
+	}
+	return n, err
 }
 
 // take gives an answer to the request it belongs to.
@@ -437,6 +503,9 @@ func (n *conn) take(line string, now time.Time) {
 	if a.Op == 'A' {
 		c.held[grant] = true
 	}
+	if len(n.order) == crowd-1 {
+		c.broadcast() // there is room again
+	}
 	n.answeredSent = later(n.answeredSent, r.sent)
 	r.give(answer{strings.Split(line, " "), now, r, n.answeredSent})
 }
@@ -462,6 +531,7 @@ func (n *conn) fail(err error) {
 	}
 	n.nc.Close()
 	close(n.out)
+	n.changes()
 	s.conn, s.err = nil, err
 	if !wasLive {
 		s.dialing = false
@@ -471,6 +541,9 @@ func (n *conn) fail(err error) {
 		s.ceases()
 	}
 	for _, r := range n.order {
+		if r.call != nil && r.late == nil {
+			c.moving = append(c.moving, r.call)
+		}
 		if c.f.ExtraDial && r.op == "A" {
 			s.ask()
 		}
@@ -526,6 +599,9 @@ func (s *slot) ceases() {
 // there is nothing else.
 func (c *Client) next(cursor *int, pass func(*conn) bool) *conn {
 	for _, spares := range []bool{false, true} {
+		if spares && c.f.SparesNeverServe {
+			break
+		}
 		for i := range c.slots {
 			at := (*cursor + i) % len(c.slots)
 			s := c.slots[at]

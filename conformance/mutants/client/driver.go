@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stile-lock/stile/conformance/testee"
+	"github.com/stile-lock/stile/protocol"
 )
 
 // Program is the plain client as a testee, within this process.
@@ -36,7 +37,7 @@ func (d *driver) write(v any) {
 }
 
 func (d *driver) run(in io.Reader) {
-	profiles := []string{"core", "keep", "ping", "hello", "resume", "secret"}
+	profiles := []string{"core", "keep", "ping", "hello", "resume", "secret", "limits"}
 	d.write(testee.Hello{Contract: testee.Contract, Client: "plain", Version: "1", Profiles: profiles})
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
@@ -80,6 +81,9 @@ func (d *driver) do(ctx context.Context, r testee.Request) testee.Reply {
 	}
 	switch r.Do {
 	case "dial":
+		if r.Secret != "" && !d.f.SecretUnchecked && !protocol.ValidSecret([]byte(r.Secret)) {
+			return testee.Reply{Error: "bad_argument", Outcome: "no", Text: "a secret that the wire can't carry"}
+		}
 		c := dial(d.f, r.Addrs, r.Secret, r.OnlyListed, time.Duration(r.RetryForMS)*time.Millisecond)
 		d.mu.Lock()
 		d.c = c

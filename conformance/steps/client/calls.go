@@ -19,9 +19,13 @@ func (s *scenario) registerCalls(sc *godog.ScenarioContext) {
 	const who = `([A-Z][a-z]+)`
 	step(sc, `the client is given SRV`, s.isGiven)
 	step(sc, `the client is connected to SRV`, s.isConnected)
+	step(sc, `the client refuses to be given SRV`, s.refuses)
 	step(sc, `the client follows only listed addresses`, func() { s.dial.OnlyListed = true })
 	step(sc, `the client may retry for ([\d.]+) s`, func(d string) { s.dial.RetryForMS = seconds(d).Milliseconds() })
-	step(sc, `the client has the secret "(.*)"`, func(secret string) { s.dial.Secret = secret })
+	step(sc, `the client has the secret (.+)`, func(quoted string) (err error) {
+		s.dial.Secret, err = unquote(quoted)
+		return err
+	})
 	step(sc, who+` (acquires|tries) "([^"]*)"(?: with(?: a wait of ([\d.]+) s)?(?: and)?(?: a lease of ([\d.]+) s| (the default lease))?)?`, s.acquires)
 	step(sc, who+` acquires "([^"]*)" with a (wait|lease) of (-?\d+) ms`, s.acquiresMS)
 	step(sc, who+` acquires the key (.+)`, s.acquiresKey)
@@ -49,14 +53,14 @@ func (s *scenario) registerCalls(sc *godog.ScenarioContext) {
 	step(sc, `another connection receives "([^"]*)", or `+who+`'s acquire ends with timeout within ([\d.]+) s`, s.elsewhereOrTimeout)
 }
 
-// isGiven starts the client.
-func (s *scenario) isGiven(who string) error {
+// give starts the client, and returns the call for it.
+func (s *scenario) give(who string) (*testee.Call, error) {
 	list, err := s.pick(who)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.open(); err != nil {
-		return err
+		return nil, err
 	}
 	s.dial.Do, s.given = "dial", list
 	for _, v := range list {
@@ -64,7 +68,29 @@ func (s *scenario) isGiven(who string) error {
 	}
 	s.act()
 	s.started = s.mark
-	c, err := s.send(s.dial)
+	return s.send(s.dial)
+}
+
+// refuses is isGiven where the client must not start.
+func (s *scenario) refuses(who string) error {
+	c, err := s.give(who)
+	if err != nil {
+		return err
+	}
+	const expected = "the client to refuse to start, with bad_argument"
+	r, _, err := s.await(c, suite.Answer)
+	if errors.Is(err, errNoReply) {
+		return s.w.Fail(expected, s.session.Hung(c, suite.Answer))
+	}
+	if err != nil {
+		return err
+	}
+	return s.w.Expect(r.Error == "bad_argument", expected, describe(r))
+}
+
+// isGiven starts the client.
+func (s *scenario) isGiven(who string) error {
+	c, err := s.give(who)
 	if err != nil {
 		return err
 	}
@@ -146,17 +172,25 @@ func (s *scenario) acquiresMS(name, key, what, ms string) error {
 }
 
 func (s *scenario) acquiresKey(name, quoted string) error {
-	times, text := 1, quoted
-	if n, rest, ok := strings.Cut(quoted, " times "); ok {
-		times, _ = strconv.Atoi(n)
-		text = rest
-	}
-	key, err := strconv.Unquote(text)
+	key, err := unquote(quoted)
 	if err != nil {
 		return err
 	}
-	key = strings.Repeat(key, times)
 	return s.acquire(name, testee.Request{Key: &key, WaitMS: new(int64), LeaseMS: testee.Milliseconds(30 * time.Second)})
+}
+
+// unquote reads "door", or 256 times "k".
+func unquote(text string) (string, error) {
+	times := 1
+	if n, quoted, ok := strings.Cut(text, " times "); ok {
+		var err error
+		if times, err = strconv.Atoi(n); err != nil {
+			return "", err
+		}
+		text = quoted
+	}
+	one, err := strconv.Unquote(text)
+	return strings.Repeat(one, times), err
 }
 
 func (s *scenario) holds(name, key, lease string) error {

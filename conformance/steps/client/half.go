@@ -27,7 +27,7 @@ func Half(p testee.Program) suite.Half {
 		Name: "client", Title: "a client", FS: features.Client(),
 		Prepare: t.prepare, Register: t.register,
 		// Nearly all of a scenario is waiting.
-		Concurrency: 12,
+		Concurrency: 24,
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cucumber/godog"
@@ -171,7 +173,20 @@ func (s *scenario) await(c *testee.Call, d time.Duration) (testee.Reply, time.Du
 func step(sc *godog.ScenarioContext, expression string, f any) {
 	expression = strings.ReplaceAll(expression, "SRV", `(server \d|servers \d(?:, \d)*(?: and \d)?|each server|that server)`)
 	expression = strings.ReplaceAll(expression, "WHEN", `(,? at once|,? (?:within )?[\d.]+ s(?: later)?|)`)
-	sc.Step("^"+expression+"$", f)
+	sc.Step(compiled("^"+expression+"$"), f)
+}
+
+// expressions has each compiled once: a run registers its steps anew for each
+// scenario, and would spend a third of its computing on them.
+var expressions sync.Map
+
+func compiled(expression string) *regexp.Regexp {
+	if e, ok := expressions.Load(expression); ok {
+		return e.(*regexp.Regexp)
+	}
+	e := regexp.MustCompile(expression)
+	expressions.Store(expression, e)
+	return e
 }
 
 // seconds parses a number of seconds of a feature file.

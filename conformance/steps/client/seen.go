@@ -23,7 +23,9 @@ func (s *scenario) registerSeen(sc *godog.ScenarioContext) {
 	step(sc, `one of the servers receives an A of that key`, s.receivesKey)
 	step(sc, `no server receives "([^"]*)" for ([\d.]+) s`, s.receivesNot)
 	step(sc, `no server has received "([^"]*)"`, s.hasNotReceived)
-	step(sc, `no server has received a line besides H and P`, s.onlyHP)
+	step(sc, `no server has received a line besides H and P`, func() error { return s.only("H", "P") })
+	step(sc, `no server has received a line`, func() error { return s.only() })
+	step(sc, `it had received "([^"]*)" before that`, s.receivedBefore)
 	step(sc, `server (\d) has received "([^"]*)"`, func(n int, word string) error { return s.word(n, word, true) })
 	step(sc, `server (\d) has not received "([^"]*)"`, func(n int, word string) error { return s.word(n, word, false) })
 	step(sc, `its nonce is that of the A(?: before)?`, s.sameNonce)
@@ -148,6 +150,18 @@ func (s *scenario) receives(who, pattern, text string) error {
 	return s.expect(who+" to receive "+pattern+m.text, m, func(e *entry) bool { return matches(pattern, e) && from(e) })
 }
 
+func (s *scenario) receivedBefore(pattern string) error {
+	for _, e := range s.net.Lines(func(e *entry) bool { return e.Conn.Server == s.cur.Conn.Server }) {
+		if e == s.cur {
+			break
+		}
+		if matches(pattern, e) {
+			return nil
+		}
+	}
+	return s.w.Fail(pattern+" before "+s.cur.Text, "not before it"+s.received())
+}
+
 func (s *scenario) receivesBy(pattern, d string) error {
 	a := s.cur
 	if a == nil {
@@ -213,11 +227,12 @@ func (s *scenario) hasNotReceived(pattern string) error {
 	return nil
 }
 
-func (s *scenario) onlyHP() error {
+// only waits for a moment, and wants to see no line of any other op.
+func (s *scenario) only(ops ...string) error {
 	if err := s.w.Sleep(suite.AtOnce); err != nil {
 		return err
 	}
-	list := s.net.Lines(func(e *entry) bool { return e.Op() != "H" && e.Op() != "P" })
+	list := s.net.Lines(func(e *entry) bool { return !slices.Contains(ops, e.Op()) })
 	if len(list) > 0 {
 		return s.w.Fail("nothing to be sent", fmt.Sprintf("%s received %q", list[0].Conn.Name, list[0].Text))
 	}
