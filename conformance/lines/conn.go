@@ -138,7 +138,9 @@ func (c *Conn) TryWrite(b []byte, within time.Duration, shown string) {
 // Silent is the error of Next when nothing came.
 type Silent struct{ For time.Duration }
 
-func (s Silent) Error() string { return fmt.Sprintf("nothing for %v", s.For) }
+func (s Silent) Error() string {
+	return fmt.Sprintf("nothing for %v", s.For.Round(10*time.Millisecond))
+}
 
 // Closed is the error of Next when nothing more will come.
 type Closed struct {

@@ -23,6 +23,9 @@ type Certificate struct {
 	Results  []Result  `json:"results"`
 	// LeftOut are scenarios of these profiles that do not apply.
 	LeftOut map[string]string `json:"left_out,omitempty"`
+	// NotTried are the profiles that were not judged, with the numbers of their
+	// scenarios.
+	NotTried map[string]int `json:"not_tried,omitempty"`
 }
 
 // Certified is the target, as it presented itself.
@@ -62,7 +65,7 @@ type Result struct {
 func NewCertificate(run *Run) *Certificate {
 	c := &Certificate{
 		Format: 1, Suite: run.Suite, Half: run.Half, Target: Certified{run.Target.Name, run.Target.Hello},
-		Date: run.Started.UTC().Truncate(time.Second), Seed: run.Seed, Features: run.Digest, LeftOut: run.LeftOut,
+		Date: run.Started.UTC().Truncate(time.Second), Seed: run.Seed, Features: run.Digest, LeftOut: run.LeftOut, NotTried: run.NotTried,
 	}
 	for _, s := range run.Scenarios {
 		r := Result{ID: s.ID, Profile: s.Profile, Must: s.Must, Outcome: s.Outcome, Text: s.Reason}
@@ -136,11 +139,14 @@ func ParseCertificate(text []byte) (*Certificate, error) {
 type Known struct {
 	Profile string
 	Must    bool
+	// Optional: it does not apply to every target, and may be left out.
+	Optional bool
 }
 
 // Verify returns what does not fit: the digest of the feature files, a result
-// of a scenario that is not in them or is another's, a profile whose sum is not
-// that of its results, or one said to have passed without all its scenarios.
+// of a scenario that is not in them or is another's, a scenario left out that
+// applies to every target, a profile whose sum is not that of its results, or
+// one said to have passed without all its scenarios.
 func (c *Certificate) Verify(digest string, known map[string]Known) (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if c.Features != digest {
@@ -152,12 +158,17 @@ func (c *Certificate) Verify(digest string, known map[string]Known) (problems []
 		switch {
 		case !ok:
 			complain("%s: there is no such scenario", r.ID)
-		case k != Known{r.Profile, r.Must}:
+		case k.Profile != r.Profile || k.Must != r.Must:
 			complain("%s: it is not of the profile or the weight that the certificate says", r.ID)
 		case seen[r.ID]:
 			complain("%s: it has two results", r.ID)
 		}
 		seen[r.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.LeftOut)) {
+		if !known[id].Optional {
+			complain("%s: it is said not to apply, but there is no such scenario, or it applies to every target", id)
+		}
 	}
 	for _, p := range c.Profiles {
 		s := sum(p.Name, c.Results)

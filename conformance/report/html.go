@@ -80,7 +80,7 @@ func HTML(w io.Writer, run *Run) error {
 		r.Scenarios = append(r.Scenarios, s)
 	}
 	return page.Execute(w, map[string]any{
-		"Run": run, "Groups": groups, "Profiles": NewCertificate(run).Profiles, "Verdict": run.Verdict().String(),
+		"Run": run, "NotRun": notRun(run), "Groups": groups, "Profiles": NewCertificate(run).Profiles, "Verdict": run.Verdict().String(),
 		"Command": strings.Join([]string{"stile-conformance", run.Half, "--seed", fmt.Sprint(run.Seed)}, " "),
 	})
 }

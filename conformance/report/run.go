@@ -38,6 +38,8 @@ type Run struct {
 	// LeftOut are the scenarios of the profiles that do not apply to such a
 	// target, by id, with the reason.
 	LeftOut map[string]string
+	// NotTried is how many scenarios each profile has that was not judged.
+	NotTried map[string]int
 	// Ledger says what the ledger of known failures gets wrong.
 	Ledger      []string
 	Interrupted bool

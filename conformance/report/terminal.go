@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,8 +52,29 @@ func (t *Terminal) Done(s *Scenario) {
 		fmt.Fprintf(t.w, "  (%.2f s)", s.Took.Seconds())
 	}
 	fmt.Fprintln(t.w)
+	const by = "           "
+	if s.Outcome != Passed {
+		fmt.Fprintln(t.w, by+"rule "+s.Rule)
+		for _, st := range s.Steps {
+			if st.Outcome == "failed" {
+				fmt.Fprintf(t.w, "%sat   %s %s (%s:%d)\n", by, st.Keyword, st.Text, s.File, st.Line)
+			}
+		}
+	}
 	if text := why(s); text != "" {
-		fmt.Fprintln(t.w, indent(text, "           "))
+		fmt.Fprintln(t.w, indent(text, by))
+	}
+	if !t.verbose {
+		return
+	}
+	for _, a := range s.Attempts {
+		fmt.Fprintln(t.w, indent("an earlier attempt: "+Printable(a), by))
+	}
+	for _, p := range parts(s) {
+		fmt.Fprintf(t.w, "    %s %s\n", p.Keyword, p.Text)
+		for _, e := range p.Events {
+			fmt.Fprintf(t.w, "      %7.3f %s%s %s\n", e.At.Seconds(), e.Conn, e.Kind, s.short(e.Text))
+		}
 	}
 }
 
@@ -82,6 +105,9 @@ func (t *Terminal) End(run *Run) {
 		}
 		fmt.Fprintln(t.w)
 	}
+	for _, line := range notRun(run) {
+		fmt.Fprintln(t.w, line)
+	}
 	if !run.Complete {
 		fmt.Fprintf(t.w, "Only %s was run: this certifies no profile.\n", run.Selected)
 	}
@@ -91,11 +117,50 @@ func (t *Terminal) End(run *Run) {
 	if n := run.Count(KnownFailure); n > 0 {
 		fmt.Fprintf(t.w, "%d failed as the list of known failures says.\n", n)
 	}
+	if failed := run.failed(); !t.verbose && len(failed) > 0 {
+		fmt.Fprintf(t.w, "\nfailed: %s\n", strings.Join(failed, ", "))
+	}
 	verdict := run.Verdict().String()
+	if n := run.Count(KnownFailure); n > 0 && run.Verdict() == Conformant {
+		verdict = "as expected: not conformant, as the list of known failures says"
+	}
 	if !run.Complete {
 		verdict = "what was run: " + verdict
 	}
 	fmt.Fprintf(t.w, "\n%s, in %v\n", verdict, run.Took.Round(100*time.Millisecond))
+}
+
+// failed are the ids of what must hold and did not.
+func (r *Run) failed() (ids []string) {
+	for _, s := range r.Scenarios {
+		if s.Must && s.Outcome == Failed {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// notRun says what a run did not try, and why: a reader must not take it for
+// passed.
+func notRun(run *Run) (list []string) {
+	total := 0
+	for _, p := range slices.Sorted(maps.Keys(run.NotTried)) {
+		list = append(list, fmt.Sprintf("  %d of the profile %s, which is not judged", run.NotTried[p], p))
+		total += run.NotTried[p]
+	}
+	why := map[string][]string{}
+	for id, reason := range run.LeftOut {
+		why[reason] = append(why[reason], id)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		slices.Sort(why[reason])
+		list = append(list, fmt.Sprintf("  %d: %s: %s", len(why[reason]), reason, strings.Join(why[reason], ", ")))
+		total += len(why[reason])
+	}
+	if total > 0 {
+		list = slices.Insert(list, 0, fmt.Sprintf("%d scenarios of this half were left out:", total))
+	}
+	return list
 }
 
 func (c Counts) String() string {

@@ -50,6 +50,10 @@ type Target struct {
 	// in it is there.
 	Missing map[string]string
 
+	// Absent is like Missing for what a target may well not have: the scenario
+	// is left out, and in nobody's way.
+	Absent map[string]string
+
 	// Has maps the X of a tag @without-X to true if the target does have X: a
 	// scenario of targets without X does not apply then, and is left out.
 	Has map[string]bool

@@ -92,7 +92,7 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 	run := &report.Run{
 		Suite: Version, Half: half.Name, Title: half.Title, Target: target.Target, Seed: config.Seed,
 		Started: time.Now(), Digest: digest, Selected: config.Tags, Complete: config.Tags == "", Profiles: target.Judged,
-		LeftOut: map[string]string{},
+		LeftOut: map[string]string{}, NotTried: map[string]int{},
 	}
 	watching, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -102,6 +102,7 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 	}
 	for i, s := range all {
 		if !slices.Contains(target.Judged, s.Profile) {
+			run.NotTried[s.Profile]++
 			continue
 		}
 		if why := leftOut(s, target); why != "" {
@@ -114,6 +115,10 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 		res := s.result()
 		run.Scenarios = append(run.Scenarios, res)
 		r.places[at(s.File, s.Line)] = &place{scenario: s, result: res, number: i + 1}
+	}
+	if len(run.Scenarios) == 0 {
+		return nil, fmt.Errorf("no scenario of the profiles %s has the tags %q: `stile-conformance list` shows all, with their tags",
+			strings.Join(target.Judged, ", "), config.Tags)
 	}
 	if config.Begin != nil {
 		config.Begin(run)
@@ -130,6 +135,9 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 // leftOut is why a scenario does not apply to this kind of target, if so.
 func leftOut(s *Scenario, t Target) string {
 	for _, x := range s.Needs() {
+		if t.Absent[x] != "" {
+			return t.Absent[x]
+		}
 		if t.Missing[x] == "" && slices.Contains(Profiles, x) && !slices.Contains(t.Judged, x) {
 			return "the profile " + x + " is not judged"
 		}
@@ -188,6 +196,8 @@ type place struct {
 	result   *report.Scenario
 	number   int
 	attempt  int // how often it was begun
+	passed   int // attempts that count
+	failed   int
 	again    bool
 }
 
@@ -338,12 +348,24 @@ func (r *runner) verdict(p *place, err error, off time.Duration) {
 		res.Outcome, res.Reason = report.NotJudged, "trouble in the suite itself: "+err.Error()
 	}
 	p.again = false
-	if p.scenario.Has("timed") && off > r.config.SleepOff && res.Outcome != report.NotJudged {
+	switch left := p.attempt <= attempts; {
+	case !p.scenario.Has("timed") || res.Outcome == report.NotJudged:
+	case off > r.config.SleepOff:
 		res.Attempts = append(res.Attempts, fmt.Sprintf(
 			"%s, but the suite's own sleeps were up to %d ms late beside it, more than %d", res.Outcome, off.Milliseconds(), r.config.SleepOff.Milliseconds()))
 		res.Outcome, res.Failure = report.NotJudged, nil
 		res.Reason = fmt.Sprintf("this machine could not keep the time in %d attempts", p.attempt)
-		p.again = p.attempt <= attempts
+		p.again = left
+	case res.Outcome == report.Failed:
+		// The target may be what did not get its turn on a busy machine, and
+		// nothing here can tell: it has to fail twice, or to be given up.
+		p.failed++
+		if p.again = left && p.failed < 2; p.again {
+			res.Attempts = append(res.Attempts, "failed, and was run again, alone: "+failure.Error())
+		}
+	default:
+		p.passed++
+		p.again = left && p.passed <= p.failed
 	}
 	if !p.again {
 		r.done(p)

@@ -45,6 +45,10 @@ func (s *Scenario) Has(tag string) bool { return slices.Contains(s.Tags, tag) }
 // Needs lists the X of its tags @needs-X.
 func (s *Scenario) Needs() []string { return s.with("needs-") }
 
+// Conditional reports whether it applies to some targets only, and may be left
+// out for others.
+func (s *Scenario) Conditional() bool { return len(s.with("needs-"))+len(s.with("without-")) > 0 }
+
 func (s *Scenario) with(prefix string) (list []string) {
 	for _, t := range s.Tags {
 		if x, ok := strings.CutPrefix(t, prefix); ok {

@@ -36,6 +36,11 @@ const (
 	// moment is not what the scenario is about.
 	Answer = 5 * time.Second
 
+	// ServerAnswer is Answer where one server is judged: less than the 5 s of a
+	// lease there, so that nobody is granted a key in time only because somebody
+	// who should not have had it has lost it.
+	ServerAnswer = 4 * time.Second
+
 	// Settle lets one connection's request reach the server before another
 	// connection's: the specification orders them only if the first was
 	// answered, and a request that waits is not. Where the target has the

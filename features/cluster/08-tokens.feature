@@ -4,7 +4,7 @@ Feature: 8 Tokens
 
   Rule: 8.1 No token is given twice, and tokens rise from a node to its successor
 
-    @N-8.1-failover @cluster @must
+    @N-8.1-failover @cluster @must @timed
     Scenario: A successor's tokens are above all of a node that was killed
       Given a cluster that serves
       And Ann takes 20 keys at node one
@@ -14,7 +14,7 @@ Feature: 8 Tokens
       Then all tokens are distinct
       And the tokens rise
 
-    @N-8.1-second-failover @cluster @must
+    @N-8.1-second-failover @cluster @must @timed
     Scenario: So are those of the successor's successor
       Given a cluster that serves
       And Ann takes 5 keys at node one
@@ -29,7 +29,7 @@ Feature: 8 Tokens
       Then all tokens are distinct
       And the tokens rise
 
-    @N-8.1-handoff @cluster @must
+    @N-8.1-handoff @cluster @must @timed
     Scenario: Tokens rise when a node that stops hands over
       Given a cluster that serves
       And clients that take keys in turns
@@ -52,7 +52,7 @@ Feature: 8 Tokens
       Then all tokens are distinct
       And the tokens rise
 
-    @N-8.1-restarted @cluster @must
+    @N-8.1-restarted @cluster @must @timed
     Scenario: Tokens rise when the active is killed and is there again at once
       Given a cluster that serves
       And Ann takes 20 keys at node one
@@ -64,7 +64,7 @@ Feature: 8 Tokens
 
   Rule: 8.1 In a partition the tokens of the side promoted later are the greater ones
 
-    @N-8.1-partition @cluster @must @needs-partitions
+    @N-8.1-partition @cluster @must @needs-partitions @timed
     Scenario: Two sides that both serve give no token twice, and the later side the greater ones
       Given a cluster that serves
       And all nodes are asked the whole time who grants
@@ -77,7 +77,7 @@ Feature: 8 Tokens
       And the tokens of each node rise
       And the tokens of the side promoted later are above those of node one
 
-    @N-8.1-healed @cluster @must @needs-partitions
+    @N-8.1-healed @cluster @must @needs-partitions @timed
     Scenario: The first token after a partition is above those of both sides
       Given a cluster that serves
       And all nodes are asked the whole time who grants

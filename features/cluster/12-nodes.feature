@@ -4,7 +4,7 @@ Feature: 12 Nodes, states, redirects
 
   Rule: 12.1 One node serves, and when it fails, a standby does
 
-    @N-12.1-start @cluster @must
+    @N-12.1-start @cluster @must @timed
     Scenario: Of three nodes that start at once one serves
       Given three nodes that were started at once
       Then a node serves within the time of a start
@@ -12,21 +12,21 @@ Feature: 12 Nodes, states, redirects
       When all nodes are asked the whole time who grants
       Then soon exactly one node grants, and goes on alone
 
-    @N-12.1-start-order @cluster @should
+    @N-12.1-start-order @cluster @should @timed
     Scenario: It is the first of the list
       Given three nodes that were started at once
       Then a node serves within the time of a start
       And node one serves again soon
       And the active is the node of highest priority that lives
 
-    @N-12.1-killed @cluster @must
+    @N-12.1-killed @cluster @must @timed
     Scenario: A standby serves when the active is killed
       Given a cluster that serves
       When node one is killed
       Then a node serves within the failover time
       And the others redirect to the active
 
-    @N-12.1-silent @cluster @must
+    @N-12.1-silent @cluster @must @timed
     Scenario: A standby serves when nothing is heard of the active any more
       Its connections stay open, and nobody is told of its end.
       Given a cluster that serves
@@ -34,7 +34,7 @@ Feature: 12 Nodes, states, redirects
       Then a node serves within the failover time
       And the others redirect to the active
 
-    @N-12.1-promotion-order @cluster @should
+    @N-12.1-promotion-order @cluster @should @timed
     Scenario: The standby of highest priority takes over
       Given a cluster that serves
       When node one is killed
@@ -42,7 +42,7 @@ Feature: 12 Nodes, states, redirects
       And the others redirect to the active
       And the active is the node of highest priority that lives
 
-    @N-12.1-next-in-order @cluster @should
+    @N-12.1-next-in-order @cluster @should @timed
     Scenario: The next one takes over where the second of the list is not there
       Given a cluster that serves
       And node two is killed
@@ -51,7 +51,7 @@ Feature: 12 Nodes, states, redirects
       Then a node serves within the failover time
       And node three is the active
 
-    @N-12.1-one-survivor @cluster @must
+    @N-12.1-one-survivor @cluster @must @timed
     Scenario: The last node serves when two of three were killed
       Given a cluster that serves
       And Ann holds door at node one
@@ -71,7 +71,7 @@ Feature: 12 Nodes, states, redirects
       Then a node serves within the time of a start
       And node two is the active
 
-    @N-12.1-take-back @cluster @should
+    @N-12.1-take-back @cluster @should @timed
     Scenario: A node of higher priority gets the role back, and nobody notices
       Given a cluster that serves
       And node one is killed
@@ -107,7 +107,7 @@ Feature: 12 Nodes, states, redirects
       Then no acquire of the clients has failed
       And their calls are those of locks
 
-    @N-12.1-nothing-lost @cluster @must
+    @N-12.1-nothing-lost @cluster @must @timed
     Scenario: All grants and releases are there after a handoff
       Given a cluster that serves
       And Ann takes 60 keys at node one
@@ -121,7 +121,7 @@ Feature: 12 Nodes, states, redirects
 
   Rule: 12.1 A part of the network that is cut makes no second active
 
-    @N-12.1-partial-partition @cluster @should @needs-partitions
+    @N-12.1-partial-partition @cluster @should @needs-partitions @timed
     Scenario Outline: Where a third node sees both, the active stays the only one
       Given a cluster that serves
       And all nodes are asked the whole time who grants
@@ -176,7 +176,7 @@ Feature: 12 Nodes, states, redirects
         C door n1
         """
 
-    @N-12.2-follows @cluster @must
+    @N-12.2-follows @cluster @must @timed
     Scenario: After a failover the remaining standby names the new active
       Given a cluster that serves
       When node one is killed
@@ -187,7 +187,7 @@ Feature: 12 Nodes, states, redirects
       Then soon exactly one node grants, and goes on alone
       And the others redirect to the active
 
-    @N-12.2-never-itself @cluster @must
+    @N-12.2-never-itself @cluster @must @timed
     Scenario: No node names itself, whatever happens
       Given a cluster that serves
       And all nodes are asked the whole time who grants
@@ -236,14 +236,14 @@ Feature: 12 Nodes, states, redirects
         | A ? 0 5     | E A ? bad-key        |
         | B door 1    | E B door unknown-op  |
 
-    @N-12.3-starting @cluster @must
+    @N-12.3-starting @cluster @must @timed
     Scenario: A node that starts holds requests until it knows who serves
       Given a cluster that serves
       When node two is killed and started at once
       And Ann sends "A door -1 5" to node two
       Then Ann receives "M A door {one}" from node two
 
-    @N-12.3-all-starting @cluster @must
+    @N-12.3-all-starting @cluster @must @timed
     Scenario: Nodes that all start answer within the time for which they may hold
       Given three nodes that were started at once
       Then each node answers its first request as one that is starting
@@ -279,7 +279,7 @@ Feature: 12 Nodes, states, redirects
 
   Rule: 12.4 When a node becomes active
 
-    @N-12.4-places @resume @must
+    @N-12.4-places @resume @must @timed
     Scenario: Waiters with a nonce keep their places over a failover
       Given a cluster that serves
       And Ann holds door at node one
@@ -303,7 +303,7 @@ Feature: 12 Nodes, states, redirects
       When Dan releases door at the active
       Then Eve is granted door at the active
 
-    @N-12.4-places-in-a-handoff @resume @must
+    @N-12.4-places-in-a-handoff @resume @must @timed
     Scenario: Waiters with a nonce keep their places in a handoff
       Given a cluster that serves
       And Ann holds door at node one
@@ -343,7 +343,7 @@ Feature: 12 Nodes, states, redirects
       When Bob waits for door at the active
       Then Bob is granted door when the lease of Ann ends, later by the outage at most
 
-    @N-12.4-kept-lease @keep @must
+    @N-12.4-kept-lease @keep @must @timed
     Scenario: So does one that was kept
       Given a cluster that serves
       And Ann holds door with a lease of 1.5 s at node one
@@ -357,7 +357,7 @@ Feature: 12 Nodes, states, redirects
 
   Rule: 12.5 A node that was paused does not serve until it knows that no other took over
 
-    @N-12.5-woken @cluster @must
+    @N-12.5-woken @cluster @must @timed
     Scenario: An active that wakes up does not grant what another one has granted
       Given a cluster that serves
       And Ann holds door at node one
@@ -376,7 +376,7 @@ Feature: 12 Nodes, states, redirects
 
   Rule: 12.6 What is not lost, and what may be
 
-    @N-12.6-replicated @cluster @must
+    @N-12.6-replicated @cluster @must @timed
     Scenario: What was answered a second before the active is killed is not lost
       Given a cluster that serves
       And Ann takes 60 keys at node one
@@ -388,7 +388,7 @@ Feature: 12 Nodes, states, redirects
       And what Ann has released is free at the active
       And Ann can release the rest at the active
 
-    @N-12.6-nonces @resume @must
+    @N-12.6-nonces @resume @must @timed
     Scenario: Nor are nonces: one that is granted or spent stays so
       Given a cluster that serves
       And Ann holds door under the nonce n1 at node one
@@ -406,7 +406,7 @@ Feature: 12 Nodes, states, redirects
       When Cid sends "A gate 5 20 n3" to the active
       Then Cid receives "E A gate spent" from the active
 
-    @N-12.6-restarted @cluster @must
+    @N-12.6-restarted @cluster @must @timed
     Scenario: Nothing is lost when the active is killed and is there again at once
       It has nothing in its memory then, and the standbys have all of it.
       Given a cluster that serves
@@ -420,7 +420,7 @@ Feature: 12 Nodes, states, redirects
       And what Ann holds is still held at the active
       And Ann can release the rest at the active
 
-    @N-12.6-under-load @cluster @must
+    @N-12.6-under-load @cluster @must @timed
     Scenario: What is lost when the active is killed at work is counted, and safe by its token
       Given a cluster that serves
       And clients that take keys in turns
@@ -434,7 +434,7 @@ Feature: 12 Nodes, states, redirects
 
   Rule: 12.6 When two actives meet, one steps down
 
-    @N-12.6-step-down @cluster @must @needs-partitions
+    @N-12.6-step-down @cluster @must @needs-partitions @timed
     Scenario: After a partition exactly one node serves
       Given a cluster that serves
       And all nodes are asked the whole time who grants
@@ -445,7 +445,7 @@ Feature: 12 Nodes, states, redirects
       Then soon exactly one node grants, and goes on alone
       And the others redirect to the active
 
-    @N-12.6-greater-token @cluster @must @needs-partitions
+    @N-12.6-greater-token @cluster @must @needs-partitions @timed
     Scenario: Of two grants of one key the one with the greater token stays
       Given a cluster that serves
       And all nodes are asked the whole time who grants
@@ -458,7 +458,7 @@ Feature: 12 Nodes, states, redirects
       Then soon exactly one node grants, and goes on alone
       And of the grants of door the one with the greater token holds, and no other
 
-    @N-12.6-one-way @cluster @must @needs-partitions
+    @N-12.6-one-way @cluster @must @needs-partitions @timed
     Scenario Outline: After a cut in one direction exactly one node serves
       Given a cluster that serves
       And node three is killed

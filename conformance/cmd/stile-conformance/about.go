@@ -51,7 +51,7 @@ func (c *listCommand) Run() error {
 }
 
 type verifyCommand struct {
-	Certificate string `arg:"" type:"existingfile" help:"The certificate."`
+	Certificate string `arg:"" type:"existingfile" help:"The certificate. Exit code 0: it is in order and certifies a profile."`
 }
 
 func (c *verifyCommand) Run() error {
@@ -80,13 +80,18 @@ func (c *verifyCommand) Run() error {
 	}
 	known := map[string]report.Known{}
 	for _, s := range list {
-		known[s.ID] = report.Known{Profile: s.Profile, Must: s.Must}
+		known[s.ID] = report.Known{Profile: s.Profile, Must: s.Must, Optional: s.Conditional()}
 	}
 	if problems := cert.Verify(digest, known); len(problems) > 0 {
 		fmt.Println(strings.Join(problems, "\n"))
 		return verdict(report.NotConformant)
 	}
-	fmt.Printf("in order: %s, %s, of %s\nprofiles: %s\n", cert.Target.Name, cert.Target.Hello, cert.Date.Format("2006-01-02"), strings.Join(cert.Passed(), ", "))
+	fmt.Printf("in order: %s, %s, of %s\n", cert.Target.Name, cert.Target.Hello, cert.Date.Format("2006-01-02"))
+	if len(cert.Passed()) == 0 {
+		fmt.Println("It certifies no profile: some scenarios failed or were not judged, or not all were run.")
+		return verdict(report.NotConformant)
+	}
+	fmt.Printf("profiles: %s\n", strings.Join(cert.Passed(), ", "))
 	fmt.Println("A certificate is not signed: who doubts it runs the suite.")
 	return nil
 }

@@ -25,7 +25,7 @@ type common struct {
 	HTML         string `name:"html" placeholder:"FILE" help:"Write a page with every scenario, its steps and its transcript."`
 	Certificate  string `placeholder:"FILE" help:"Write the certificate (JSON)."`
 	Badge        string `placeholder:"FILE" help:"Write a badge (SVG)."`
-	Verbose      bool   `short:"v" help:"Print every scenario, not only those that did not pass."`
+	Verbose      bool   `short:"v" help:"Print every scenario, with its steps and all that was sent and received."`
 }
 
 // run runs a half and writes the reports.

@@ -46,7 +46,7 @@ func run() int {
 		kong.Name("stile-conformance"),
 		kong.Description("Certifies servers and clients of Stile's protocol.\n\n"+
 			"Exit code 0: conformant. 1: not conformant. 2: could not judge."),
-		kong.UsageOnError(),
+		kong.ShortUsageOnError(),
 		kong.Vars{
 			"version": suite.Version, "limits": limitsHelp(),
 			"failover": cluster.FailoverWithin.String(), "start": cluster.StartWithin.String(),

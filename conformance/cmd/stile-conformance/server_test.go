@@ -131,6 +131,15 @@ func TestServerIsCertified(t *testing.T) {
 	if out, code := program(t, "verify", file("forged.json")); code != 1 {
 		t.Errorf("verify of a forged certificate: exit %d: %s", code, out)
 	}
+	// Another one: what failed is said not to apply.
+	forged = strings.Replace(string(text), `"left_out": {`, `"left_out": {"S-6.2-fifo": "it is for others",`, 1)
+	os.WriteFile(file("forged.json"), []byte(forged), 0o644)
+	if out, code := program(t, "verify", file("forged.json")); code != 1 || !strings.Contains(out, "S-6.2-fifo") {
+		t.Errorf("verify of a forged certificate: exit %d: %s", code, out)
+	}
+	if !strings.Contains(string(text), `"limits":`) || !strings.Contains(out, "of the profile limits, which is not judged") {
+		t.Errorf("nothing tells that limits were not tried:\n%s", out)
+	}
 
 	var junit struct {
 		Suites []struct {
@@ -218,7 +227,8 @@ func TestLaunch(t *testing.T) {
 	if strings.Contains(out, "open-sesame") {
 		t.Error("the secret is shown")
 	}
-	if out, code := program(t, "verify", cert); code != 0 {
+	// Only some were run: the certificate is in order, and certifies nothing.
+	if out, code := program(t, "verify", cert); code != 1 || !strings.Contains(out, "in order") || !strings.Contains(out, "certifies no profile") {
 		t.Errorf("verify: exit %d: %s", code, out)
 	}
 	if text, err := os.ReadFile(filepath.Join(logs, "N-12.1-killed.log")); err != nil || !bytes.Contains(text, []byte("this node is active")) {

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +115,33 @@ func (c *client) wrong(expected string, err error) error {
 			seen += a.text
 		}
 	}
+	if others := c.s.elsewhere(c); others != "" {
+		seen += "; meanwhile " + others
+	}
 	return c.s.w.Fail(expected+" on "+c.Name, seen)
+}
+
+// elsewhere is what other connections have received and no step has looked at:
+// who was granted a key out of turn, as a rule.
+func (s *scenario) elsewhere(than *client) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(s.conns)) {
+		c := s.conns[name]
+		if c == than {
+			continue
+		}
+		for {
+			a, err := c.fresh(0)
+			if err != nil {
+				break
+			}
+			c.unread = append(c.unread, a)
+		}
+		for _, a := range c.unread {
+			list = append(list, fmt.Sprintf("%s received %s at %s", name, a.text, clock(a.at)))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // expect takes the answer that the pattern is about and compares it.

@@ -61,7 +61,7 @@ type target struct{ Options }
 const clientName = "stile-conformance"
 
 func (t *target) dial(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, suite.Answer)
+	ctx, cancel := context.WithTimeout(ctx, suite.ServerAnswer)
 	defer cancel()
 	if t.TLS != nil {
 		return (&tls.Dialer{Config: t.TLS}).DialContext(ctx, "tcp", t.Addr)
@@ -82,14 +82,14 @@ func (t *target) hello() string {
 func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 	found := suite.Target{
 		Target: report.Target{Name: t.Addr},
-		Judged: []string{"core"}, Missing: map[string]string{}, Has: map[string]bool{},
+		Judged: []string{"core"}, Missing: map[string]string{}, Absent: map[string]string{}, Has: map[string]bool{},
 	}
 	nc, err := t.dial(ctx)
 	if err != nil {
 		return found, fmt.Errorf("the server can't be reached: %w", err)
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(suite.Answer))
+	nc.SetDeadline(time.Now().Add(suite.ServerAnswer))
 	hello := t.hello()
 	if hello == "" {
 		hello = "H 1 " + clientName
@@ -134,7 +134,7 @@ func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 	}
 	for name := range LimitNames {
 		if t.Limits[name] == 0 {
-			found.Missing[name] = "no --limits " + name + "=… was given"
+			found.Absent[name] = "--limits does not name " + name
 		}
 	}
 	if len(t.Limits) > 0 {
@@ -230,7 +230,7 @@ func (s *scenario) begin(name string, nc net.Conn, withSecret bool) (*client, er
 		if _, err := c.SendAs(hello, "H 1 "+clientName+" (the secret)"); err != nil {
 			return nil, err
 		}
-		a, err := c.answer('H', "1", suite.Answer)
+		a, err := c.answer('H', "1", suite.ServerAnswer)
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func (s *scenario) granted(conn, key string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return c.expect("A "+key+" TOKEN LEASE", suite.Answer)
+	return c.expect("A "+key+" TOKEN LEASE", suite.ServerAnswer)
 }
 
 func (s *scenario) grantOf(conn, key string) (grant, error) {
@@ -135,7 +135,11 @@ func (s *scenario) quiet(conn string, within time.Duration) error {
 	var silent lines.Silent
 	switch {
 	case err == nil:
-		return s.w.Fail(fmt.Sprintf("nothing on %s for %v", conn, within), fmt.Sprintf("%s at %s", a.text, clock(a.at)))
+		expected := fmt.Sprintf("nothing on %s for %v", conn, within)
+		if within == 0 {
+			expected = "nothing on " + conn + " until now"
+		}
+		return s.w.Fail(expected, fmt.Sprintf("%s at %s", a.text, clock(a.at)))
 	case errors.As(err, &silent):
 		return nil
 	}
@@ -152,7 +156,7 @@ func (s *scenario) probe(key string) (answer, *client, error) {
 		return answer{}, nil, err
 	}
 	c := s.conns[name]
-	a, err := c.answer('A', s.w.Key(key), suite.Answer)
+	a, err := c.answer('A', s.w.Key(key), suite.ServerAnswer)
 	if err != nil {
 		return a, c, c.wrong("an answer to the acquire of "+key+" without a wait", err)
 	}

@@ -213,7 +213,7 @@ func (s *scenario) sendBehind(conn string) error {
 		return err
 	}
 	text := "no op at all\n" + strings.Repeat("R "+s.w.Key("door")+" 1\n", behind/(5+len(s.w.Key("door"))))
-	c.TryWrite([]byte(text), suite.Answer, fmt.Sprintf("no op at all ⏎ … (%d bytes)", len(text)))
+	c.TryWrite([]byte(text), suite.ServerAnswer, fmt.Sprintf("no op at all ⏎ … (%d bytes)", len(text)))
 	return nil
 }
 
@@ -238,7 +238,7 @@ func (s *scenario) release(conn, key string) error {
 	if err := s.send(conn, "R "+key+" {"+conn+":"+key+"}"); err != nil {
 		return err
 	}
-	_, err := s.conns[conn].expect("R "+key+" {"+conn+":"+key+"}", suite.Answer)
+	_, err := s.conns[conn].expect("R "+key+" {"+conn+":"+key+"}", suite.ServerAnswer)
 	return err
 }
 
@@ -347,7 +347,7 @@ func (s *scenario) receives(conn, text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.expect(text, suite.Answer)
+	_, err = c.expect(text, suite.ServerAnswer)
 	return err
 }
 
@@ -356,7 +356,7 @@ func (s *scenario) receivesAtOnce(conn, text string) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.expect(text, suite.Answer)
+	a, err := c.expect(text, suite.ServerAnswer)
 	if err != nil {
 		return err
 	}
@@ -374,7 +374,7 @@ func (s *scenario) timesOut(late time.Duration) func(conn, key, wait string) err
 			return fmt.Errorf("%s did not ask for %s", conn, key)
 		}
 		d := seconds(wait)
-		a, err := c.expect("T "+key, asked.after+d+suite.Answer-s.w.Now())
+		a, err := c.expect("T "+key, asked.after+d+suite.ServerAnswer-s.w.Now())
 		if err != nil {
 			return err
 		}
@@ -397,7 +397,7 @@ func (s *scenario) receivesAll(conn string, text *godog.DocString) error {
 		if err != nil {
 			return err
 		}
-		a, err := c.next(suite.Answer)
+		a, err := c.next(suite.ServerAnswer)
 		if err != nil {
 			return c.wrong(p.text, err)
 		}
@@ -422,7 +422,7 @@ func (s *scenario) receivesEither(conn, one, other string) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.answer(p.op, p.key, suite.Answer)
+	a, err := c.answer(p.op, p.key, suite.ServerAnswer)
 	if err != nil {
 		return c.wrong(one+" or "+other, err)
 	}
@@ -436,7 +436,7 @@ func (s *scenario) receivesCount(conn string, n int) error {
 		return err
 	}
 	for i := range n {
-		a, err := c.next(suite.Answer)
+		a, err := c.next(suite.ServerAnswer)
 		if err != nil {
 			return c.wrong(fmt.Sprintf("answer %d of %d", i+1, n), err)
 		}
@@ -472,7 +472,11 @@ func (s *scenario) grantedWithin(tolerance time.Duration) func(conn, key string)
 		if err != nil {
 			return err
 		}
-		return s.notLater(conn+" to be granted "+key, a.at, s.last.after, tolerance)
+		what := conn + " to be granted " + key
+		if err := s.notEarlier(what, a.at, s.last.before); err != nil {
+			return err
+		}
+		return s.notLater(what, a.at, s.last.after, tolerance)
 	}
 }
 
@@ -487,7 +491,7 @@ func (s *scenario) grantedAtEnd(late time.Duration) func(conn, key, holder strin
 			return err
 		}
 		s.freed[s.w.Key(key)] = before.earliest + before.lease
-		a, err := c.expect("A "+key+" TOKEN LEASE", before.read+before.lease+suite.Answer-s.w.Now())
+		a, err := c.expect("A "+key+" TOKEN LEASE", before.read+before.lease+suite.ServerAnswer-s.w.Now())
 		if err != nil {
 			return err
 		}
@@ -527,7 +531,7 @@ func (s *scenario) kept(conn, key, lease string) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.expect("K "+key+" TOKEN LEASE", suite.Answer)
+	a, err := c.expect("K "+key+" TOKEN LEASE", suite.ServerAnswer)
 	if err != nil {
 		return err
 	}
@@ -540,7 +544,7 @@ func (s *scenario) closed(conn string) (how lines.Closed, err error) {
 	if err != nil {
 		return how, err
 	}
-	a, err := c.next(suite.Answer)
+	a, err := c.next(suite.ServerAnswer)
 	switch {
 	case err == nil:
 		return how, s.w.Fail(conn+" to be closed", a.text)
@@ -607,7 +611,7 @@ func (s *scenario) cleanText(conn, text string) error {
 	if err := s.send(conn, text); err != nil {
 		return err
 	}
-	a, err := s.conns[conn].next(suite.Answer)
+	a, err := s.conns[conn].next(suite.ServerAnswer)
 	if err != nil {
 		return s.conns[conn].wrong("an answer", err)
 	}
@@ -685,7 +689,7 @@ func (s *scenario) sameHello(conn string) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.answer('H', "1", suite.Answer)
+	a, err := c.answer('H', "1", suite.ServerAnswer)
 	if err != nil {
 		return c.wrong("H 1 and the profiles", err)
 	}
@@ -708,7 +712,7 @@ func (s *scenario) helloAddr(conn string) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.answer('H', "1", suite.Answer)
+	a, err := c.answer('H', "1", suite.ServerAnswer)
 	if err != nil {
 		return c.wrong("H 1 and an address", err)
 	}
