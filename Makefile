@@ -29,7 +29,7 @@ LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT)
 .PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants
 
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./conformance/cmd/stile-conformance
 
 demo: build
 	$(GO) run ./tools/cmd/stile-demo -stiled bin/stiled
