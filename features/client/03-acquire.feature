@@ -170,6 +170,19 @@ Feature: 13.6 and 13.7 Acquire
       Then Ann's acquire ends with no_connection
       And servers 1, 2 and 3 have received exactly 1 A each
 
+    @C-13.7-wait-over @core @must @timed
+    Scenario: A connection that is lost when the wait is over sends nobody on
+      What is left is nothing, and a wait of 0 would have no limit.
+      Given 2 servers
+      And each server leaves each A unanswered
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door" with a wait of 0.5 s
+      Then one of the servers receives "A door 0.5 30"
+      When 0.55 s pass
+      And that connection is lost
+      Then no server receives "A door 0 30" for 0.5 s
+      And Ann's acquire ends with timeout
+
     @C-13.7-anew @core @must @timed
     Scenario: A call that had a place in line begins its tries anew when it loses it
       The first server does not serve, the second lets the call wait. When that

@@ -154,3 +154,39 @@ Feature: 13.11 The lease, as the client counts it
       And the K of "door" is answered "K door 101 20"
       Then one of the servers receives "R door 101" at once
       And Ann does not hold the lock
+
+    @C-13.11-granted-lease @core @must @timed
+    Scenario: The lease that was granted counts, not the one that was asked for
+      Given 2 servers
+      And each server answers each A with "A KEY NEW 1"
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door" with a lease of 20 s
+      Then Ann has the lock
+      And Ann is told that the lock is lost, no later than 1 s after the A was read
+
+    @C-13.11-kept-lease @keep @must @timed
+    Scenario: And so does the one that a keep was answered with
+      Given 2 servers
+      And each server answers each K with "K KEY TOKEN 1"
+      And the client is connected to servers 1 and 2
+      And Ann holds "door" with a lease of 10 s
+      When Ann keeps the lock with a lease of 20 s
+      Then Ann's keep ends well
+      And Ann's lock ends no later than 1 s after the K was read
+
+    @C-13.11-other-connections @core @must @timed
+    Scenario: An answer on another connection says nothing about a wait
+      Given 2 servers
+      And each server speaks core only
+      And each server leaves each A unanswered
+      And each server leaves each P unanswered
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door" with a lease of 4 s
+      And 1.2 s pass
+      And Ben acquires "gate" with a lease of 4 s
+      Then one of the servers receives "A gate 0 4"
+      When the A of "gate" is answered "A gate 76 4"
+      Then Ben has the lock
+      When the A of "door" is answered "A door 77 4"
+      Then Ann has the lock
+      And Ann's lock ends no later than 4 s after the A was read

@@ -113,6 +113,17 @@ Feature: 2, 3, 13.13 and 14 Answers
       And that connection is given up, at once
       And Ben does not get the token 201
 
+    @C-13.13-duplicate-elsewhere @core @must @timed
+    Scenario: Nor is a grant that another call has had over another connection
+      Given 2 servers
+      And the client is connected to servers 1 and 2
+      And Ann holds "door"
+      And each server answers each A with "A KEY 101 30"
+      When Ben acquires "door" with a wait of 2 s
+      Then one of the servers receives "A door 2 30"
+      And that connection is given up, at once
+      And Ben does not get the token 101
+
     @C-13.13-duplicate-after @core @must @timed
     Scenario: A grant that comes twice when nobody waits fits nothing
       Given 2 servers

@@ -131,6 +131,13 @@ Feature: 2 Lines
       Then 1 is granted \xc3\xa9
       And 1 is granted e\xcc\x81
 
+    @S-2.3-release-spaces @core @must
+    Scenario: A space at the end of a release is refused, and nothing is released
+      Given 1 holds door
+      When 1 sends "R door {1:door}\x20"
+      Then 1 receives "E R door bad-request"
+      And door is held
+
   Rule: 2.5 Numbers are decimal, and refused when they are too big
 
     @S-2.5-good-wait @core @must
@@ -268,6 +275,32 @@ Feature: 2 Lines
         | token-zero     | 0 5                 |
         | token-padded   | 0{1:door} 5         |
 
+    @S-2.5-long-wait @core @must @timed
+    Scenario Outline: A long wait is not cut, whatever the server counts in
+      Given 1 holds door
+      When 2 sends "A door <wait> 5"
+      Then 2 receives nothing for 1 s
+      When 1 releases door
+      Then 2 is granted door
+
+      Examples:
+        | name         | wait          |
+        | over-32-bits | 4294967.796   |
+        | longest      | 999999999.999 |
+
+    @S-2.5-short-wait @core @must @timed
+    Scenario: A wait of a few milliseconds is not rounded to none
+      Given 1 holds door
+      When 2 sends "A door 0.004 5"
+      Then 2 receives "T door" at once
+
+    @S-2.5-long-lease @limits @must @needs-max-lease
+    Scenario: A long lease is not cut by what the server counts in
+      When 1 sends "A door -1 4294967.297"
+      Then 1 is granted door with a lease of at least 60 s
+      When 1 releases door
+      Then door is free
+
   Rule: 2.6 A key is 1 to 255 bytes and not a single ?
 
     @S-2.6-question-mark @core @must
@@ -294,6 +327,13 @@ Feature: 2 Lines
       And door/ is free
       And doo is free
       And door is held
+
+    @S-2.6-not-utf-8 @core @must
+    Scenario: Keys that are no UTF-8 are told apart, too
+      When 1 sends "A door\xff -1 5"
+      And 2 sends "A door\xfe -1 5"
+      Then 1 receives "A door\xff TOKEN 5"
+      And 2 receives "A door\xfe TOKEN 5"
 
   Rule: 2.7 The address in a hello is host:port
 

@@ -138,6 +138,61 @@ Feature: 3 Requests and answers
       When 3 sends "R door {1:door}"
       Then 3 receives "E R door not-held"
 
+    @S-3.3-superseded-in-turn @resume @must @timed
+    Scenario: Superseded takes its turn, too
+      Given 1 holds door
+      And 2 waits for door
+      And 2 waits for door under the nonce n1
+      When 3 waits for door under the nonce n1
+      Then 2 receives nothing for 0.5 s
+      When 1 releases door
+      Then 2 receives these lines, one after the other:
+        """
+        A door TOKEN 5
+        E A door superseded
+        """
+
+    @S-3.3-spent-in-turn @resume @must @timed
+    Scenario: And so does spent
+      Given 1 holds door
+      And 2 waits for door
+      When 3 sends "C door n1"
+      Then 3 receives "C door n1"
+      When 2 sends "A door 0 5 n1"
+      Then 2 receives nothing for 0.5 s
+      When 1 releases door
+      Then 2 receives these lines, one after the other:
+        """
+        A door TOKEN 5
+        E A door spent
+        """
+
+    @S-3.3-granted-meanwhile @resume @must @timed
+    Scenario: A new grant that is told of late is told with what is left of it
+      The second acquire of 2 takes the first place over. It is granted when 1
+      releases, and its answer waits for the first one, which times out.
+      Given 1 holds door
+      And 3 waits for door under the nonce n1
+      And 2 waits for door for at most 1.5 s
+      And 2 waits for door under the nonce n1
+      When 1 releases door
+      Then 2 receives "T door"
+      And 2 is granted door with a lease of at most 4 s
+
+    @S-3.3-keeps-in-turn @keep @must
+    Scenario: A refused keep does not overtake the one before it
+      Given 1 holds door
+      When 1 sends in one piece:
+        """
+        K door {1:door} 5
+        K door {1:door} 05
+        """
+      Then 1 receives these lines, one after the other:
+        """
+        K door {1:door} 5
+        E K door bad-request
+        """
+
   Rule: 3.4 Requests on one key from one connection take effect in the order they were sent
 
     @S-3.4-release-then-acquire @core @must
@@ -169,6 +224,28 @@ Feature: 3 Requests and answers
       Given 1 is a connection without a secret
       When 1 gives the secret and sends "A door -1 5", in one piece
       Then 1 is granted door
+
+    @S-3.4-keep-then-release @keep @must
+    Scenario: A keep takes effect before the release behind it
+      Given 1 holds door
+      When 1 sends in one piece:
+        """
+        K door {1:door} 4
+        R door {1:door}
+        """
+      Then 1 receives "K door {1:door} 4"
+      And 1 receives "R door {1:door}"
+
+    @S-3.4-acquire-then-cancel @resume @must
+    Scenario: An acquire takes effect before the cancel behind it
+      When 1 sends in one piece:
+        """
+        A door 0 5 n1
+        C door n1
+        """
+      Then 1 receives "A door TOKEN 5"
+      And 1 receives "C door n1"
+      And door is free
 
   Rule: 3.5 A connection is read on while an acquire on it waits
 
@@ -207,3 +284,10 @@ Feature: 3 Requests and answers
       And 2 is closed
       When 1 releases door1
       Then door1 is free
+
+    @S-3.6-answered @core @must
+    Scenario: What was answered does not count
+      Given 1 holds door
+      When 2 is told 4500 times that door is held
+      Then 2 still works
+

@@ -19,7 +19,7 @@ Feature: 4 The six requests
     Scenario: A wait of 0 has no limit
       Given 1 holds door
       When 2 waits for door
-      Then 2 receives nothing for 2 s
+      Then 2 receives nothing for 4.5 s
       When 1 releases door
       Then 2 is granted door
 
@@ -122,6 +122,15 @@ Feature: 4 The six requests
       And door is held
       And window is held
 
+    @S-4.2-other-high-bits @core @must
+    Scenario: Tokens are compared whole
+      Given 1 holds door
+      When 2 sends "R door {1^40:door}"
+      Then 2 receives "E R door not-held"
+      When 2 sends "R door {1^63:door}"
+      Then 2 receives "E R door not-held"
+      And door is held
+
   Rule: 4.3 K gives a living grant a new lease
 
     @S-4.3-extends @keep @must @timed
@@ -192,6 +201,48 @@ Feature: 4 The six requests
       When 1 sends "K door {1:door} 999999999.999"
       Then 1 is kept door with the longest lease of the server
       When 1 releases door
+      Then door is free
+
+    @S-4.3-again @keep @must @timed
+    Scenario: It can be kept again and again
+      Given 1 holds door with a lease of 1 s
+      When 0.6 s pass
+      And 1 sends "K door {1:door} 1"
+      And 0.6 s pass
+      And 1 sends "K door {1:door} 1"
+      And 0.6 s pass
+      Then door is held
+
+    @S-4.3-handed-on @keep @must @timed
+    Scenario: A grant that came after a wait is kept like any other
+      Given 1 holds door
+      And 2 waits for door with a lease of 1 s
+      When 1 releases door
+      Then 2 is granted door
+      When 2 sends "K door {2:door} 4"
+      Then 2 is kept door with a lease of 4 s
+      When 1.5 s pass
+      Then door is held
+
+    @S-4.3-shorter-then-longer @keep @must @timed
+    Scenario: A lease that was shortened can be lengthened
+      Given 1 holds door
+      When 1 sends "K door {1:door} 0.4"
+      Then 1 is kept door with a lease of 0.4 s
+      When 1 sends "K door {1:door} 4"
+      Then 1 is kept door with a lease of 4 s
+      When 1 s pass
+      Then door is held
+
+    @S-4.3-zero @keep @must
+    Scenario: A keep with 0 asks for the default, and not for the lease before
+      Given 1 holds door with a lease of 4 s
+      When 2 sends "A window -1 0"
+      Then 2 is granted window
+      When 1 sends "K door {1:door} 0"
+      Then 1 is kept door with the lease of 2 for window
+      When 1 releases door
+      And 2 releases window
       Then door is free
 
   Rule: 4.4 C ends the logical acquire of its nonce
@@ -267,6 +318,16 @@ Feature: 4 The six requests
       Then 3 receives "C door n2"
       When 3 sends "A door -1 5 n2"
       Then 3 receives "E A door spent"
+
+    @S-4.4-handed-on @resume @must
+    Scenario: It ends a grant that came after a wait
+      Given 1 holds door
+      And 2 waits for door under the nonce n2
+      When 1 releases door
+      Then 2 is granted door
+      When 3 sends "C door n2"
+      Then 3 receives "C door n2"
+      And door is free
 
   Rule: 4.5 P is answered at once with its word
 

@@ -96,6 +96,34 @@ Feature: 6 The life of a request
       When 2 releases door
       Then 3 is granted door within 100 ms
 
+    @S-6.2-fifo-after-a-cancel @resume @must @timed
+    Scenario: The end of a grant by a cancel hands the key to the first in line, too
+      Given 1 holds door under the nonce n1
+      And 2 waits for door
+      And 3 waits for door
+      When 4 sends "C door n1"
+      Then 2 is granted door within 100 ms
+      And 3 has received nothing
+
+    @S-6.2-no-barging-at-the-end @core @must @timed
+    Scenario: Nobody pushes in when a lease ends
+      Given 1 holds door with a lease of 0.5 s
+      And 2 waits for door
+      Then 3 asks for door without a wait for 0.9 s, and is never granted it
+      And 2 is granted door
+
+    @S-6.2-two-of-one @core @must @timed
+    Scenario: Two places of one connection are places like any other
+      Given 1 holds door
+      And 2 waits for door with a lease of 4 s
+      And 2 waits for door with a lease of 3 s
+      And 3 waits for door
+      When 1 releases door
+      Then 2 is granted door with a lease of 4 s
+      When 2 releases door
+      Then 2 is granted door with a lease of 3 s
+      And 3 has received nothing
+
   Rule: 6.3 A request whose limit has passed is never granted
 
     @S-6.3-not-after-the-limit @core @must @timed
@@ -216,3 +244,19 @@ Feature: 6 The life of a request
       Then 3 is granted door within 100 ms
       When 1 releases window
       Then 3 is granted window within 100 ms
+
+  Rule: 6.6 A grant that nobody was told of is undone when its connection drops
+
+    @S-6.6-held-back @resume @must @timed
+    Scenario: A grant whose answer is held back is undone
+      The second acquire of 2 takes the first place over. It is granted when 1
+      releases, and its answer waits for the first one: so nobody knows of it.
+      Given 1 holds door
+      And 3 waits for door under the nonce n1
+      And 2 waits for door
+      And 2 waits for door under the nonce n1
+      And 4 waits for door
+      When 1 releases door
+      And 0.2 s pass
+      And 2 drops
+      Then 4 is granted door within 100 ms

@@ -96,6 +96,10 @@ Feature: 7 Leases and time
       And 3 is granted door when the lease of 2 ends
       And 4 is granted door when the lease of 3 ends
 
+    @S-7.2-to-the-millisecond @core @must @timed
+    Scenario: It is over at its end, whenever the server's timers fire
+      Then 8 leases of 0.2 s of 1 are over 3 ms after their ends
+
   Rule: 7.3 A lease or a wait ends at most 50 ms late where the machine has time
 
     @S-7.3-lease @core @should @timed

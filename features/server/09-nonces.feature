@@ -12,6 +12,17 @@ Feature: 9 Nonces
       Then 1 is granted window
       And the token of 1 for window is greater than that of 1 for door
 
+    @S-9.1-whole @resume @must
+    Scenario Outline: Nonces are compared whole, byte by byte
+      Given 1 holds door under the nonce <first>
+      When 2 sends "A door -1 5 <second>"
+      Then 2 receives "T door"
+
+      Examples:
+        | name      | first                            | second                           |
+        | last-byte | abcdefghijklmnopqrstuvwxyz012345 | abcdefghijklmnopqrstuvwxyz012346 |
+        | case      | nonceA                           | noncea                           |
+
   Rule: 9.2 Where a nonce has ended, it is spent
 
     @S-9.2-released @resume @must
@@ -145,6 +156,24 @@ Feature: 9 Nonces
       When 1 releases door
       Then 3 is granted door within 100 ms
 
+    @S-9.4-longer-limit @resume @must @timed
+    Scenario: The limit is that of the newer request, also where it is later
+      Given 1 holds door
+      And 2 waits for door for at most 0.5 s under the nonce n1
+      And 3 waits for door under the nonce n1
+      Then 3 receives nothing for 1 s
+      When 1 releases door
+      Then 3 is granted door
+
+    @S-9.4-old-connection @resume @must @timed
+    Scenario: The connection whose request was taken over may go
+      Given 1 holds door
+      And 2 waits for door under the nonce n1
+      And 3 waits for door under the nonce n1
+      When 2 drops
+      And 1 releases door
+      Then 3 is granted door within 100 ms
+
   Rule: 9.5 Asking again for what was granted gives the same grant
 
     @S-9.5-same-token @resume @must
@@ -264,6 +293,26 @@ Feature: 9 Nonces
       And 3 sends "A door 0 5 n1"
       Then 3 receives "E A door spent"
 
+    @S-9.6-grace-ends @resume @must @timed
+    Scenario: Who came back in time stays
+      Given 1 holds door
+      And 2 waits for door under the nonce n1
+      When 2 drops
+      And 0.3 s pass
+      And 3 waits for door under the nonce n1
+      And 1.2 s pass
+      And 1 releases door
+      Then 3 is granted door within 100 ms
+
+    @S-9.6-do-not-queue @resume @must
+    Scenario: Who comes back to a free key without a wait is granted it
+      Given 1 holds door
+      And 2 waits for door under the nonce n1
+      When 2 drops
+      And 1 releases door
+      And 3 sends "A door -1 5 n1"
+      Then 3 is granted door
+
   Rule: 9.7 A spent nonce is remembered for at least 10 s
 
     @S-9.7-ten-seconds @resume @must
@@ -273,3 +322,20 @@ Feature: 9 Nonces
       When 9.5 s pass
       And 1 sends "A door 0 5 n1"
       Then 1 receives "E A door spent"
+
+    @S-9.7-cancelled @resume @must
+    Scenario: Also one that a cancel has spent
+      When 1 sends "C door n1"
+      Then 1 receives "C door n1"
+      When 8 s pass
+      And 1 sends "A door -1 5 n1"
+      Then 1 receives "E A door spent"
+
+    @S-9.7-many @resume @must
+    Scenario: Many others do not push it out
+      When 1 sends "C door n1"
+      Then 1 receives "C door n1"
+      When 1 cancels 5000 other nonces
+      And 1 sends "A door -1 5 n1"
+      Then 1 receives "E A door spent"
+

@@ -474,6 +474,9 @@ func (c *Client) follow(n *conn, addr string) *slot {
 func (a *acquire) granted(ctx context.Context, r *request, x answer) (*lock, *failure, bool) {
 	c := a.c
 	lease := duration(x.field(3))
+	if c.f.CountsAsAsked && a.lease > 0 {
+		lease = a.lease
+	}
 	from := r.sent
 	if a.wait >= 0 && !c.f.CountsFromAcquire {
 		from = later(from, x.base)
@@ -766,7 +769,9 @@ func (l *lock) keep(ctx context.Context, lease time.Duration) *failure {
 				continue
 			case x.field(0) == "K":
 				c.mu.Lock()
-				l.lease = duration(x.field(3))
+				if l.lease = duration(x.field(3)); c.f.KeepsAsAsked {
+					l.lease = lease
+				}
 				l.expires = r.sent.Add(l.lease)
 				if c.f.KeepFromRead {
 					l.expires = x.at.Add(l.lease)

@@ -40,6 +40,8 @@ type Client struct {
 	moving  []*acquire      // that lost their connections and were not sent anew
 	changed chan struct{}   // closed and made anew when connections come and go
 	closed  bool
+
+	answeredSent time.Time // for a fault
 }
 
 type slot struct {
@@ -475,6 +477,9 @@ func (n *conn) take(line string, now time.Time) {
 	}
 	queue := n.pend[name]
 	grant := string(a.Key) + " " + strconv.FormatUint(a.Token, 10)
+	if c.f.TwoFromTwo {
+		grant += " " + n.s.addr
+	}
 	fits := len(queue) > 0
 	if fits && (a.Op == 'R' || a.Op == 'K') && queue[0].token != strconv.FormatUint(a.Token, 10) {
 		fits = c.f.TokensAsFloats
@@ -507,6 +512,10 @@ func (n *conn) take(line string, now time.Time) {
 		c.broadcast() // there is room again
 	}
 	n.answeredSent = later(n.answeredSent, r.sent)
+	if c.f.AnyAnswerCounts {
+		c.answeredSent = later(c.answeredSent, r.sent)
+		n.answeredSent = c.answeredSent
+	}
 	r.give(answer{strings.Split(line, " "), now, r, n.answeredSent})
 }
 

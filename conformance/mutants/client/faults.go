@@ -68,6 +68,9 @@ type Faults struct {
 	LoopsForEver    bool
 
 	// Lease: 13.11.
+	CountsAsAsked      bool // the lease asked for, whatever was granted
+	KeepsAsAsked       bool // the same of a keep
+	AnyAnswerCounts    bool // also one on another connection
 	CountsFromRead     bool
 	CountsFromAcquire  bool // also after a wait
 	NoKeepFirst        bool
@@ -95,6 +98,7 @@ type Faults struct {
 	ByOrder         bool // to the oldest request of its op
 	MisfitsIgnored  bool
 	DuplicatesTaken bool
+	TwoFromTwo      bool // of a grant that came over two connections, both are taken
 	NoExtraFields   bool
 	NoCR            bool
 	TokensAsFloats  bool

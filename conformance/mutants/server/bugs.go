@@ -129,6 +129,39 @@ const (
 	bugTurnsAwaySilently      = "turns-away-silently"
 	bugBlocksOnWrites         = "blocks-on-writes"
 	bugHalfALine              = "half-a-line"
+	bugTrimsReleases          = "trims-releases"
+	bugWaitsIn32Bits          = "waits-in-32-bits"
+	bugLongWaitsEnd           = "long-waits-end"
+	bugWaitsInHundredths      = "waits-in-hundredths"
+	bugLeasesIn32Bits         = "leases-in-32-bits"
+	bugReplacesBytes          = "replaces-bytes"
+	bugSupersededOvertakes    = "superseded-overtakes"
+	bugSpentOvertakes         = "spent-overtakes"
+	bugHeldBackWhole          = "held-back-whole"
+	bugKeepsAnsweredLate      = "keeps-answered-late"
+	bugKeepsLast              = "keeps-last"
+	bugCancelsFirst           = "cancels-first"
+	bugCountsTimeouts         = "counts-timeouts"
+	bugShortTokens            = "short-tokens"
+	bugZeroIsFourSeconds      = "zero-is-four-seconds"
+	bugKeepsOnce              = "keeps-once"
+	bugKeepsFirstGrants       = "keeps-first-grants"
+	bugShorterStays           = "shorter-stays"
+	bugZeroIsTheLast          = "zero-is-the-last"
+	bugCancelSparesHandedOn   = "cancel-spares-handed-on"
+	bugCancelLIFO             = "cancel-lifo"
+	bugBargingAtTheEnd        = "barging-at-the-end"
+	bugTakesTurns             = "takes-turns"
+	bugNoUndo                 = "no-undo"
+	bugLeasesInTicks          = "leases-in-ticks"
+	bugNoncePrefix            = "nonce-prefix"
+	bugNonceCase              = "nonce-case"
+	bugShorterLimitStays      = "shorter-limit-stays"
+	bugOldConnectionMatters   = "old-connection-matters"
+	bugGraceGoesOn            = "grace-goes-on"
+	bugNoWayBack              = "no-way-back"
+	bugForgetsCancelled       = "forgets-cancelled"
+	bugRemembersFew           = "remembers-few"
 )
 
 // Mutant is a server that is wrong in one rule; see mutants.Mutant.
@@ -415,4 +448,70 @@ var Mutants = []Mutant{
 		Fails: []string{"S-11.6-slow-reader"}},
 	{Name: bugHalfALine, Clause: "11.7", // nobody is served between the first byte of a line and its LF
 		Fails: []string{"S-11.7-half-a-line"}},
+	{Name: bugTrimsReleases, Clause: "2.3", // spaces at the end of a release are ignored
+		Fails: []string{"S-2.3-release-spaces"}},
+	{Name: bugWaitsIn32Bits, Clause: "2.5", // a wait is counted in milliseconds of 32 bits
+		Fails: []string{"S-2.5-long-wait"}},
+	{Name: bugLongWaitsEnd, Clause: "2.5", // a wait of more than an hour is over at once
+		Fails: []string{"S-2.5-long-wait"}},
+	{Name: bugWaitsInHundredths, Clause: "2.5", // a wait is counted in hundredths of a second
+		Fails: []string{"S-2.5-short-wait"}},
+	{Name: bugLeasesIn32Bits, Clause: "2.5", On: hasLimits, // a lease is counted in milliseconds of 32 bits
+		Fails: []string{"S-2.5-long-lease"}},
+	{Name: bugReplacesBytes, Clause: "2.6", // bytes that are no UTF-8 are all one
+		Fails: []string{"S-2.6-not-utf-8"}},
+	{Name: bugSupersededOvertakes, Clause: "3.3", // superseded does not take its turn
+		Fails: []string{"S-3.3-superseded-in-turn"}},
+	{Name: bugSpentOvertakes, Clause: "3.3", // spent does not take its turn
+		Fails: []string{"S-3.3-spent-in-turn"}},
+	{Name: bugHeldBackWhole, Clause: "3.3", // a new grant whose answer was held back is told with its whole lease
+		Fails: []string{"S-3.3-granted-meanwhile"}},
+	{Name: bugKeepsAnsweredLate, Clause: "3.3", // a keep is answered 20 ms later
+		Fails: []string{"S-3.3-keeps-in-turn"}},
+	{Name: bugKeepsLast, Clause: "3.4", // a keep takes effect after the line that came with it
+		Fails: []string{"S-3.4-keep-then-release"}},
+	{Name: bugCancelsFirst, Clause: "3.4", // a cancel takes effect before the acquire that came with it
+		Fails: []string{"S-3.4-acquire-then-cancel"}},
+	{Name: bugCountsTimeouts, Clause: "3.6", On: hasLimits, // what was answered T counts as unanswered
+		Fails: []string{"S-3.6-answered"}},
+	{Name: bugShortTokens, Clause: "4.2", // tokens are compared by their low 32 bits
+		Fails: []string{"S-4.2-other-high-bits"}},
+	{Name: bugZeroIsFourSeconds, Clause: "4.1", // a wait of 0 is one of 4 s
+		Fails: []string{"S-4.1-wait-0-is-no-limit"}},
+	{Name: bugKeepsOnce, Clause: "4.3", // a second keep is answered and changes nothing
+		Fails: []string{"S-4.3-again"}},
+	{Name: bugKeepsFirstGrants, Clause: "4.3", // a keep of a grant that came after a wait changes nothing
+		Fails: []string{"S-4.3-handed-on"}},
+	{Name: bugShorterStays, Clause: "4.3", // a lease that was shortened stays short
+		Fails: []string{"S-4.3-shorter-then-longer"}},
+	{Name: bugZeroIsTheLast, Clause: "4.3", // a keep with 0 asks for the lease before
+		Fails: []string{"S-4.3-zero"}},
+	{Name: bugCancelSparesHandedOn, Clause: "4.4", // a cancel does not end a grant that came after a wait
+		Fails: []string{"S-4.4-handed-on"}},
+	{Name: bugCancelLIFO, Clause: "6.2", // a key that a cancel frees goes to the newest in line
+		Fails: []string{"S-6.2-fifo-after-a-cancel"}},
+	{Name: bugBargingAtTheEnd, Clause: "6.2", // the key is free for a moment when a lease has ended
+		Fails: []string{"S-6.2-no-barging-at-the-end"}},
+	{Name: bugTakesTurns, Clause: "6.2", // a connection is granted a key again when nobody else waits
+		Fails: []string{"S-6.2-two-of-one"}},
+	{Name: bugNoUndo, Clause: "6.6", // a grant that nobody was told of is not undone
+		Fails: []string{"S-6.6-held-back"}},
+	{Name: bugLeasesInTicks, Clause: "7.2", // leases end at the next of a timer's ticks, each 40 ms
+		Fails: []string{"S-7.2-to-the-millisecond"}},
+	{Name: bugNoncePrefix, Clause: "9.1", // nonces are compared by their first 16 bytes
+		Fails: []string{"S-9.1-whole/last-byte"}},
+	{Name: bugNonceCase, Clause: "9.1", // nonces are compared without their case
+		Fails: []string{"S-9.1-whole/case"}},
+	{Name: bugShorterLimitStays, Clause: "9.4", // a place that is taken over keeps its limit where that is sooner
+		Fails: []string{"S-9.4-longer-limit"}},
+	{Name: bugOldConnectionMatters, Clause: "9.4", // the connection whose request was taken over takes the place with it
+		Fails: []string{"S-9.4-old-connection"}},
+	{Name: bugGraceGoesOn, Clause: "9.6", // the grace goes on for who came back
+		Fails: []string{"S-9.6-grace-ends"}},
+	{Name: bugNoWayBack, Clause: "9.6", // who comes back without a wait is answered T, also where the key is free
+		Fails: []string{"S-9.6-do-not-queue"}},
+	{Name: bugForgetsCancelled, Clause: "9.7", // a nonce that a cancel has spent is forgotten after 1 s
+		Fails: []string{"S-9.7-cancelled"}},
+	{Name: bugRemembersFew, Clause: "9.7", // 1,000 spent nonces are remembered
+		Fails: []string{"S-9.7-many"}},
 }

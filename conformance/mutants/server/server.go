@@ -46,8 +46,8 @@ type Config struct {
 
 // Server is a whole server for one node: one lock over everything, a timer for
 // each deadline. It is written to be read beside SPEC.md, not to be fast. Of
-// 6.6 it does not undo a grant whose line it can't write: nobody outside can
-// tell that from one whose line was lost.
+// 6.6 it undoes only a grant whose line is held back: nobody outside can tell
+// one whose line can't be written from one whose line was lost.
 type Server struct {
 	Config
 	bug string
@@ -60,6 +60,7 @@ type Server struct {
 	closed  bool
 	greeted bool // for bugs
 	trusted bool
+	spent   []func()
 }
 
 // key is one lock: at most one grant, and a line.
@@ -70,6 +71,7 @@ type key struct {
 	nonces map[string]*nonce
 	token  uint64 // for bugs
 	grants int
+	last   *conn
 }
 
 type grant struct {
@@ -77,7 +79,14 @@ type grant struct {
 	end   time.Time
 	timer *time.Timer
 	nonce string
-	began time.Time // for bugs
+	from  *waiter // what was granted, for an undo
+	told  bool
+
+	// For bugs.
+	began time.Time
+	keeps int
+	short time.Time
+	asked time.Duration
 }
 
 // waiter is an acquire in line. Detached from its connection it has no request.
@@ -90,6 +99,7 @@ type waiter struct {
 	queued bool        // for a bug: it was not granted at once
 	grace  *time.Timer // of a detached one
 	asked  time.Time
+	old    *conn // for a bug: whose request it was before
 }
 
 // nonce is the state of one: queued if waiter, granted if grant, else spent.
@@ -126,6 +136,7 @@ type conn struct {
 	last           string // the key of its last release
 	answers        int
 	reads          atomic.Int32
+	later          []byte // a line that takes effect behind the next one
 }
 
 // Start listens on a free port of loopback.
@@ -302,7 +313,12 @@ func (c *conn) read() {
 		if c.s.bug == bugDropsPieces && c.reads.Load() > before+4 {
 			continue
 		}
-		if !c.s.serve(c, line) {
+		if c.postpones(line) {
+			continue
+		}
+		later := c.later
+		c.later = nil
+		if !c.s.serve(c, line) || later != nil && !c.s.serve(c, later) {
 			break
 		}
 		switch c.s.bug {
@@ -321,6 +337,23 @@ func (c *conn) read() {
 	<-c.written
 	io.Copy(io.Discard, c.nc)
 	c.nc.Close()
+}
+
+// postpones is a bug's: a line takes effect after the next one.
+func (c *conn) postpones(line []byte) bool {
+	op := byte(0)
+	switch c.s.bug {
+	case bugKeepsLast:
+		op = 'K'
+	case bugCancelsFirst:
+		op = 'A'
+	}
+	next, _ := c.in.Peek(min(c.in.Buffered(), 1))
+	if op == 0 || line[0] != op || len(next) == 0 || op == 'A' && next[0] != 'C' || c.later != nil {
+		return false
+	}
+	c.later = bytes.Clone(line)
+	return true
 }
 
 // waitForAnswers is a bug's: it reads the next line only when all before it
@@ -348,6 +381,9 @@ func (s *Server) serve(c *conn, line []byte) bool {
 	}
 	if s.bug == bugWraps {
 		line = wrap(line)
+	}
+	if s.bug == bugTrimsReleases && line[0] == 'R' {
+		line = bytes.TrimRight(line, " ")
 	}
 	var r protocol.Request
 	code := protocol.ParseRequest(line, &r)
@@ -387,6 +423,32 @@ func (s *Server) serve(c *conn, line []byte) bool {
 		if code != 0 && r.Op == 'A' {
 			s.standsInLine(c, line)
 		}
+	case bugReplacesBytes:
+		if code == 0 {
+			r.Key = bytes.ToValidUTF8(r.Key, []byte("?"))
+		}
+	case bugWaitsIn32Bits:
+		if r.Wait > 0 {
+			r.Wait %= time.Millisecond << 32
+		}
+	case bugLeasesIn32Bits:
+		r.Lease %= time.Millisecond << 32
+	case bugLongWaitsEnd:
+		if r.Wait > time.Hour {
+			r.Wait = time.Millisecond
+		}
+	case bugWaitsInHundredths:
+		if r.Wait > 0 {
+			r.Wait = r.Wait.Truncate(10 * time.Millisecond)
+		}
+	case bugZeroIsFourSeconds:
+		if r.Op == 'A' && r.Wait == 0 {
+			r.Wait = 4 * time.Second
+		}
+	case bugNoncePrefix:
+		r.Nonce = r.Nonce[:min(len(r.Nonce), 16)]
+	case bugNonceCase:
+		r.Nonce = bytes.ToLower(r.Nonce)
 	case bugOnlyUTF8:
 		if r.Op != 0 && !utf8.Valid(r.Key) {
 			code, r.Key = protocol.CodeBadKey, nil
@@ -655,8 +717,11 @@ func (r *request) endWith(answer func() []byte) {
 	}
 	q := c.queue[r.place()]
 	for len(q) > 0 && q[0].answer != nil {
-		c.say(q[0].answer())
-		c.unanswered--
+		line := q[0].answer()
+		c.say(line)
+		if c.s.bug != bugCountsTimeouts || len(line) == 0 || line[0] != 'T' {
+			c.unanswered--
+		}
 		q = q[1:]
 	}
 	if len(q) > 0 {
@@ -666,9 +731,19 @@ func (r *request) endWith(answer func() []byte) {
 	}
 }
 
+// overtake is a bug's: the answer does not take its turn.
+func (r *request) overtake(line []byte) {
+	c := r.c
+	c.say(line)
+	c.unanswered--
+	if c.queue[r.place()] = slices.DeleteFunc(c.queue[r.place()], func(q *request) bool { return q == r }); len(c.queue[r.place()]) == 0 {
+		delete(c.queue, r.place())
+	}
+}
+
 // say sends a line. A client that does not read is cut off.
 func (c *conn) say(line []byte) {
-	if c.gone {
+	if c.gone || len(line) == 0 {
 		return
 	}
 	if more := " and so on\n"; c.s.Chatty && len(line)+len(more) <= protocol.MaxLine {
@@ -697,9 +772,14 @@ func (s *Server) drop(c *conn) {
 	defer s.mu.Unlock()
 	for _, k := range s.keys {
 		for _, w := range slices.Clone(k.line) {
-			if w.req != nil && w.req.c == c && s.bug != bugGhostAfterDrop {
+			if w.req != nil && w.req.c == c && s.bug != bugGhostAfterDrop || w.old == c {
 				s.detach(k, w)
 			}
+		}
+	}
+	for _, k := range s.keys {
+		if g := k.held; g != nil && !g.told && g.from != nil && g.from.req.c == c && s.bug != bugNoUndo {
+			s.undo(k, g)
 		}
 	}
 	if s.bug == bugDropReleases {
@@ -720,6 +800,16 @@ func (s *Server) spend(k *key, name string) {
 	}
 	n := &nonce{}
 	k.nonces[name] = n
+	if s.bug == bugRemembersFew {
+		if s.spent = append(s.spent, func() {
+			if k.nonces[name] == n {
+				delete(k.nonces, name)
+			}
+		}); len(s.spent) > 1000 {
+			s.spent[0]()
+			s.spent = s.spent[1:]
+		}
+	}
 	if s.Remembers > 0 {
 		time.AfterFunc(s.Remembers, func() {
 			s.mu.Lock()

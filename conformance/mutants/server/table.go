@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -20,6 +21,9 @@ func (s *Server) acquire(k *key, req *request, wait, lease time.Duration, name s
 		switch {
 		case n.grant != nil:
 			s.tellAgain(k, req, n.grant, lease)
+			return
+		case n.waiter == nil && s.bug == bugSpentOvertakes:
+			req.overtake(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSpent, ""))
 			return
 		case n.waiter == nil:
 			req.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSpent, ""))
@@ -146,7 +150,8 @@ func (s *Server) grant(k *key, w *waiter) {
 	if s.bug == bugLongerLease {
 		lease = max(lease, time.Second)
 	}
-	g := &grant{token: s.nextToken(k), nonce: w.nonce, began: time.Now()}
+	g := &grant{token: s.nextToken(k), nonce: w.nonce, from: w, began: time.Now(), asked: lease}
+	k.last = w.req.c
 	k.held = g
 	if w.nonce != "" {
 		k.nonces[w.nonce] = &nonce{grant: g}
@@ -165,7 +170,8 @@ func (s *Server) grant(k *key, w *waiter) {
 		if s.bug == bugLeaseUntold {
 			left = lease + 2*time.Second
 		}
-		if told && s.bug != bugStaleLease {
+		g.told = true
+		if told && s.bug != bugStaleLease && s.bug != bugHeldBackWhole {
 			left = max(time.Until(g.end), 0)
 		}
 		return protocol.AppendGrant(nil, []byte(k.name), g.token, left)
@@ -217,6 +223,17 @@ func (s *Server) lease(k *key, g *grant, d time.Duration) {
 		d += time.Hour
 	}
 	g.end = time.Now().Add(d)
+	switch s.bug {
+	case bugLeasesInTicks:
+		g.end = g.end.Truncate(40 * time.Millisecond).Add(40 * time.Millisecond)
+		d = time.Until(g.end)
+	case bugShorterStays:
+		if !g.short.IsZero() && g.short.Before(g.end) {
+			g.end = g.short
+			d = time.Until(g.end)
+		}
+		g.short = g.end
+	}
 	g.timer = time.AfterFunc(d+s.Late, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -242,8 +259,19 @@ func (s *Server) over(k *key) {
 	if s.bug == bugForgetsNonce {
 		delete(k.nonces, k.held.nonce)
 	}
+	ended := !time.Now().Before(k.held.end)
 	k.held = nil
 	switch s.bug {
+	case bugBargingAtTheEnd:
+		if !ended {
+			break
+		}
+		time.AfterFunc(20*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.next(k)
+		})
+		return
 	case bugBarging:
 		// Whoever comes first within a moment has it.
 		time.AfterFunc(2*time.Millisecond, func() {
@@ -268,8 +296,13 @@ func (s *Server) next(k *key) {
 		return
 	}
 	line := slices.Clone(k.line)
-	if s.bug == bugLIFO {
+	switch s.bug {
+	case bugLIFO:
 		slices.Reverse(line)
+	case bugTakesTurns:
+		slices.SortStableFunc(line, func(a, b *waiter) int {
+			return cmp.Compare(k.turn(a), k.turn(b))
+		})
 	}
 	for _, w := range line {
 		if w.req == nil { // a detached one is skipped
@@ -292,10 +325,37 @@ func (s *Server) next(k *key) {
 	}
 }
 
+// turn is a bug's: who was granted the key last comes last.
+func (k *key) turn(w *waiter) int {
+	if w.req != nil && w.req.c == k.last {
+		return 1
+	}
+	return 0
+}
+
+// undo is SPEC.md 6.6: the grant is as if it had not been made. Its waiter has
+// its place back, detached.
+func (s *Server) undo(k *key, g *grant) {
+	g.timer.Stop()
+	k.held = nil
+	w := g.from
+	if w.nonce != "" && (w.limit.IsZero() || time.Now().Before(w.limit)) {
+		k.line = slices.Insert(k.line, 0, w)
+		k.nonces[w.nonce] = &nonce{waiter: w}
+		s.detach(k, w)
+	} else {
+		s.spend(k, w.nonce)
+	}
+	s.next(k)
+}
+
 // living is the grant that the token proves, if it has not ended.
 func (s *Server) living(k *key, token uint64) bool {
 	if k.held == nil {
 		return false
+	}
+	if s.bug == bugShortTokens {
+		return uint32(k.held.token) == uint32(token)
 	}
 	return k.held.token == token || s.bug == bugAnyToken
 }
@@ -341,6 +401,9 @@ func (s *Server) release(k *key, req *request, token uint64) {
 
 // keep is SPEC.md 4.3.
 func (s *Server) keep(k *key, req *request, token uint64, lease time.Duration) {
+	if lease == 0 && s.bug == bugZeroIsTheLast && k.held != nil {
+		lease = k.held.asked
+	}
 	if lease == 0 {
 		lease = s.Default
 	}
@@ -365,8 +428,23 @@ func (s *Server) keep(k *key, req *request, token uint64, lease time.Duration) {
 		s.token++
 		k.held.token = s.token
 	}
-	s.lease(k, k.held, from+lease)
-	req.end(protocol.AppendKeep(nil, []byte(k.name), k.held.token, lease))
+	k.held.keeps++
+	switch {
+	case s.bug == bugKeepsOnce && k.held.keeps > 1, s.bug == bugKeepsFirstGrants && k.held.from != nil && k.held.from.queued:
+	default:
+		s.lease(k, k.held, from+lease)
+	}
+	line := protocol.AppendKeep(nil, []byte(k.name), k.held.token, lease)
+	if s.bug == bugKeepsAnsweredLate {
+		req.end(nil)
+		time.AfterFunc(20*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			req.c.say(line)
+		})
+		return
+	}
+	req.end(line)
 }
 
 // isPast is a bug's: any token that was given may be kept.
@@ -389,6 +467,13 @@ func (s *Server) cancel(k *key, req *request, name string) {
 	if n != nil || s.bug != bugCancelForgets {
 		s.spend(k, name)
 	}
+	if s.bug == bugForgetsCancelled {
+		time.AfterFunc(time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(k.nonces, name)
+		})
+	}
 	if n != nil && n.waiter != nil && s.bug != bugCancelKeepsPlace {
 		k.leave(n.waiter)
 		if n.waiter.req != nil {
@@ -396,7 +481,14 @@ func (s *Server) cancel(k *key, req *request, name string) {
 		}
 	}
 	req.end(protocol.AppendCancel(nil, []byte(k.name), []byte(name)))
-	if n != nil && n.grant != nil && k.held == n.grant && s.bug != bugCancelKeepsGrant {
+	switch {
+	case n == nil || n.grant == nil || k.held != n.grant || s.bug == bugCancelKeepsGrant:
+	case s.bug == bugCancelSparesHandedOn && n.grant.from.queued:
+	case s.bug == bugCancelLIFO:
+		slices.Reverse(k.line)
+		s.over(k)
+		slices.Reverse(k.line)
+	default:
 		s.over(k)
 	}
 	if s.bug == bugCancelFrees && n != nil {
@@ -414,6 +506,7 @@ func (s *Server) tellAgain(k *key, req *request, g *grant, lease time.Duration) 
 		g.token = s.token
 	}
 	req.endWith(func() []byte {
+		g.told = true
 		left := max(time.Until(g.end), 0)
 		if s.bug == bugRepeatWholeLease {
 			left = lease
@@ -431,20 +524,31 @@ func (s *Server) tellAgain(k *key, req *request, g *grant, lease time.Duration) 
 // takeOver is SPEC.md 9.4, and for a detached waiter 9.6.
 func (s *Server) takeOver(k *key, req *request, w *waiter, wait, lease time.Duration) {
 	if old := w.req; old != nil {
-		old.end(protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSuperseded, ""))
+		line := protocol.AppendError(nil, 'A', []byte(k.name), protocol.CodeSuperseded, "")
+		if s.bug == bugSupersededOvertakes {
+			old.overtake(line)
+		} else {
+			old.end(line)
+		}
+		if s.bug == bugOldConnectionMatters {
+			w.old = old.c
+		}
 	}
 	w.req = req
-	if w.grace != nil {
+	if w.grace != nil && s.bug != bugGraceGoesOn {
 		w.grace.Stop()
 	}
 	if s.bug != bugTakeOverOldTerms {
 		w.lease = lease
 	}
 	switch {
+	case k.held == nil && s.bug == bugNoWayBack && wait == protocol.NoQueue:
 	case k.held == nil:
 		k.leave(w)
 		s.grant(k, w)
 		return
+	}
+	switch {
 	case wait == protocol.NoQueue && s.bug != bugTakeOverQueues:
 		k.leave(w)
 		s.spend(k, w.nonce)
@@ -452,6 +556,9 @@ func (s *Server) takeOver(k *key, req *request, w *waiter, wait, lease time.Dura
 		return
 	case s.bug == bugTakeOverAtTheEnd:
 		k.line = append(slices.DeleteFunc(k.line, func(v *waiter) bool { return v == w }), w)
+	}
+	if s.bug == bugShorterLimitStays && !w.limit.IsZero() && (wait == 0 || wait > time.Until(w.limit)) {
+		return
 	}
 	if s.bug != bugTakeOverOldTerms {
 		s.limit(k, w, max(wait, 0))
@@ -473,7 +580,7 @@ func (s *Server) detach(k *key, w *waiter) {
 	w.grace = time.AfterFunc(grace, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if w.req == nil && slices.Contains(k.line, w) {
+		if (w.req == nil || s.bug == bugGraceGoesOn) && slices.Contains(k.line, w) {
 			k.leave(w)
 			delete(k.nonces, w.nonce)
 		}

@@ -33,6 +33,8 @@ func (s *scenario) steps(sc *godog.ScenarioContext) {
 	sc.Step(`^(\d+) sends (\d+) releases of a token it does not hold$`, s.sendReleases)
 	sc.Step(`^(\d+) sends (\d+) acquires for (\S+)$`, s.sendMore)
 	sc.Step(`^(\d+) sends a stranger's line and 64 KiB behind it$`, s.sendBehind)
+	sc.Step(`^(\d+) is told (\d+) times that (\S+) is held$`, s.toldHeld)
+	sc.Step(`^(\d+) cancels (\d+) other nonces$`, s.cancelMany)
 	sc.Step(`^(\d+) says nothing$`, func(c string) error { _, err := s.open(c, false); return err })
 	sc.Step(`^(\d+) releases (\S+)$`, s.release)
 	sc.Step(`^(\d+) (drops|resets|ends its input)$`, s.leave)
@@ -55,12 +57,16 @@ func (s *scenario) steps(sc *godog.ScenarioContext) {
 	sc.Step(`^(\d+) is granted (\S+)$`, func(c, key string) error { _, err := s.granted(c, key); return err })
 	sc.Step(`^(\d+) is granted (\S+) with a lease of ([\d.]+) s$`, s.grantedLease)
 	sc.Step(`^(\d+) is granted (\S+) with a lease of at least ([\d.]+) s$`, s.grantedAtLeast)
+	sc.Step(`^(\d+) is granted (\S+) with a lease of at most ([\d.]+) s$`, s.grantedAtMost)
 	sc.Step(`^(\d+) is granted (\S+) at once$`, s.grantedWithin(suite.AtOnce))
 	sc.Step(`^(\d+) is granted (\S+) within 100 ms$`, s.grantedWithin(suite.HandOver))
 	sc.Step(`^(\d+) is granted (\S+) when the lease of (\d+) ends$`, s.grantedAtEnd(suite.Late))
 	sc.Step(`^(\d+) is granted (\S+) at most 50 ms after the lease of (\d+)$`, s.grantedAtEnd(suite.LateAdvice))
 	sc.Step(`^(\d+) is told of the grant of (\S+) to (\d+) again, with what is left of its lease$`, s.toldAgain)
 	sc.Step(`^(\d+) is kept (\S+) with a lease of ([\d.]+) s$`, s.kept)
+	sc.Step(`^(\d+) is kept (\S+) with the lease of (\d+) for (\S+)$`, s.keptAs)
+	sc.Step(`^(\d+) asks for (\S+) without a wait for ([\d.]+) s, and is never granted it$`, s.neverGranted)
+	sc.Step(`^(\d+) leases of ([\d.]+) s of (\d+) are over (\d+) ms after their ends$`, s.overAtTheirEnds)
 	sc.Step(`^(\d+) receives nothing for ([\d.]+) s$`, func(c, d string) error { return s.quiet(c, seconds(d)) })
 	sc.Step(`^(\d+) has received nothing$`, func(c string) error { return s.quiet(c, 0) })
 	sc.Step(`^(\d+) is closed$`, func(c string) error { _, err := s.closed(c); return err })
@@ -459,6 +465,99 @@ func (s *scenario) grantedAtLeast(conn, key, lease string) error {
 		return err
 	}
 	return s.w.Expect(a.lease >= seconds(lease), fmt.Sprintf("%s to be granted %s with a lease of at least %s", conn, key, lease), a.text)
+}
+
+func (s *scenario) grantedAtMost(conn, key, lease string) error {
+	a, err := s.granted(conn, key)
+	if err != nil {
+		return err
+	}
+	return s.w.Expect(a.lease <= seconds(lease), fmt.Sprintf("%s to be granted %s with at most %s s left of the lease", conn, key, lease), a.text)
+}
+
+func (s *scenario) keptAs(conn, key, other, otherKey string) error {
+	g, err := s.grantOf(other, otherKey)
+	if err != nil {
+		return err
+	}
+	return s.kept(conn, key, strconv.FormatFloat(g.lease.Seconds(), 'f', -1, 64))
+}
+
+// toldHeld asks for a key that is held, without a wait, some at a time.
+func (s *scenario) toldHeld(conn string, n int, key string) error {
+	const atOnce = 500
+	for ; n > 0; n -= atOnce {
+		lines := slices.Repeat([]string{"A " + key + " -1 5"}, min(n, atOnce))
+		if err := s.send(conn, lines...); err != nil {
+			return err
+		}
+		for range lines {
+			if _, err := s.conns[conn].expect("T "+key, suite.ServerAnswer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scenario) cancelMany(conn string, n int) error {
+	const atOnce = 500
+	for first := 0; first < n; first += atOnce {
+		var lines []string
+		for i := first; i < min(first+atOnce, n); i++ {
+			lines = append(lines, fmt.Sprintf("C door other%d", i))
+		}
+		if err := s.send(conn, lines...); err != nil {
+			return err
+		}
+		for _, line := range lines {
+			if _, err := s.conns[conn].expect(line, suite.ServerAnswer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// neverGranted asks all the time, as somebody who wants to push in would.
+func (s *scenario) neverGranted(conn, key, d string) error {
+	for end := s.w.Now() + seconds(d); s.w.Now() < end; {
+		if err := s.send(conn, "A "+key+" -1 5"); err != nil {
+			return err
+		}
+		if _, err := s.conns[conn].expect("T "+key, suite.ServerAnswer); err != nil {
+			return err
+		}
+		if err := s.w.Sleep(2 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overAtTheirEnds asks for a release a moment after the end of a lease, which
+// is soon enough to meet a server that looks at its leases now and then only.
+func (s *scenario) overAtTheirEnds(n int, d, conn string, after int) error {
+	for i := range n {
+		key := fmt.Sprintf("door%d", i)
+		if err := s.send(conn, "A "+key+" -1 "+d); err != nil {
+			return err
+		}
+		a, err := s.granted(conn, key)
+		if err != nil {
+			return err
+		}
+		if err := s.w.Sleep(a.at + seconds(d) + time.Duration(after)*time.Millisecond - s.w.Now()); err != nil {
+			return err
+		}
+		if err := s.send(conn, fmt.Sprintf("R %s %d", key, a.token)); err != nil {
+			return err
+		}
+		if _, err := s.conns[conn].expect("E R "+key+" not-held", suite.ServerAnswer); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *scenario) knownLease(conn, key, which string) error {

@@ -14,13 +14,14 @@ import (
 //
 //	door         keys stand without the prefix that keeps them apart
 //	{1:door}     the token of the newest grant of door to connection 1
+//	{1^40:door}  the same with its bit 40 turned over
 //	{key:255}    a key of so many bytes in all
 //	{x:64}       so many times x
 //	\x01 \r \\   bytes that can't stand in a feature file
 //	TOKEN LEASE  in answers: any token, any lease
 
 var (
-	sign   = regexp.MustCompile(`\{(\w+):([^}]+)\}`)
+	sign   = regexp.MustCompile(`\{(\w+)(?:\^(\d+))?:([^}]+)\}`)
 	escape = regexp.MustCompile(`\\(x[0-9a-f]{2}|r|\\)`)
 )
 
@@ -36,16 +37,19 @@ func (s *scenario) expand(text string, field int) (string, error) {
 	var bad error
 	out := sign.ReplaceAllStringFunc(strings.Join(f, " "), func(m string) string {
 		p := sign.FindStringSubmatch(m)
-		n, _ := strconv.Atoi(p[2])
+		n, _ := strconv.Atoi(p[3])
 		switch {
 		case p[1] == "key":
 			return s.w.Prefix + strings.Repeat("k", n-len(s.w.Prefix))
 		case p[1] == "x":
 			return strings.Repeat("x", n)
 		}
-		g, ok := s.grants[place{p[1], s.w.Key(p[2])}]
+		g, ok := s.grants[place{p[1], s.w.Key(p[3])}]
 		if !ok {
-			bad = fmt.Errorf("%s: %s was not granted %s before", m, p[1], p[2])
+			bad = fmt.Errorf("%s: %s was not granted %s before", m, p[1], p[3])
+		}
+		if bit, err := strconv.Atoi(p[2]); err == nil {
+			g.token ^= 1 << bit
 		}
 		return strconv.FormatUint(g.token, 10)
 	})
