@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -218,7 +219,7 @@ func (t *target) ask(addr, line string) (a protocol.Answer, err error) {
 	}
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(suite.Answer))
-	in := bufio.NewReader(nc)
+	in := bufio.NewReader(io.LimitReader(nc, 1<<16))
 	lines := []string{line}
 	if t.Secret != "" {
 		lines = []string{"H 1 " + clientName + secretField(t.Secret), line}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 	if _, err := fmt.Fprintf(nc, "%s\n", hello); err != nil {
 		return found, fmt.Errorf("the server closed the connection before a hello: %w", err)
 	}
-	line, err := bufio.NewReader(nc).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(nc, 1<<16)).ReadString('\n')
 	if err != nil {
 		return found, fmt.Errorf("the server does not answer %q, not even that it knows no such op: %w", "H 1 "+clientName, err)
 	}
