@@ -68,13 +68,8 @@ func New(w *suite.World, name string, nc net.Conn) *Conn {
 	return c
 }
 
-// most is how much is read from a connection: then it counts as closed. No
-// scenario has a reason for a hundredth of it, and a target that never ends
-// must not take this machine's memory.
-const most = 64 << 20
-
 func (c *Conn) read() {
-	in := bufio.NewReader(io.LimitReader(c.nc, most))
+	in := bufio.NewReader(Bounded(c.nc, MaxRead))
 	for {
 		if c.stopped.Load() {
 			<-c.ending

@@ -52,7 +52,7 @@ func outline(id string) string {
 type Matrix struct {
 	Mutants []Mutant
 	// Open makes the half that judges a mutant.
-	Open func(t *testing.T, m *Mutant) (suite.Half, error)
+	Open func(m *Mutant) (suite.Half, error)
 	// Smoke is run against each mutant besides its own scenarios: quick, with
 	// no tight times, and going through most of a target. A mutant that fails
 	// one of these that is not its own is wrong in more than its rule.
@@ -213,7 +213,7 @@ type judged struct {
 }
 
 func (x *Matrix) judge(t *testing.T, m *Mutant, tags string, alone bool) (j judged) {
-	half, err := x.Open(t, m)
+	half, err := x.Open(m)
 	if err != nil {
 		j.problems = append(j.problems, err.Error())
 		return j
@@ -301,23 +301,52 @@ func (x *Matrix) Check(t *testing.T, files fs.FS, uncaught map[string]string) {
 }
 
 // Right checks that a target that is right, though other than ours, passes
-// every @must, and fails no advice but what it does not take.
-func Right(t *testing.T, half suite.Half, not ...string) {
+// every @must, and fails no advice but what it does not take. So many scenarios
+// run at once; 0 for what the half suggests.
+//
+// As with the mutants, a machine that others use must not change the verdict:
+// what fails is judged once more, alone, and with the machine's time watched.
+func Right(t *testing.T, open func() (suite.Half, error), concurrency int, not ...string) {
 	t.Helper()
-	run, err := suite.Run(t.Context(), half, suite.Config{})
-	if err != nil {
-		t.Fatal(err)
+	run := func(config suite.Config) []*report.Scenario {
+		half, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := suite.Run(t.Context(), half, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run.Scenarios
 	}
-	for _, s := range run.Scenarios {
-		advice := !s.Must && slices.ContainsFunc(not, func(want string) bool { return stands(want, s.ID) })
-		switch {
-		case s.Outcome == report.NotJudged && len(s.Attempts) == 0:
-			t.Logf("%s could not be judged: %s", s.ID, s.Reason)
-		case s.Outcome == report.Failed && !advice:
-			t.Errorf("failed %s: %v\n%s", s.ID, s.Failure, report.Transcript(s))
-		case s.Outcome == report.Passed && advice:
-			t.Errorf("passed %s, which is advice that it does not take", s.ID)
+	start := time.Now()
+	var again, passed []string
+	for _, s := range run(suite.Config{SleepOff: time.Hour, Concurrency: concurrency}) {
+		switch s.Outcome {
+		case report.Passed:
+			passed = append(passed, s.ID)
+		case report.Failed:
+			again = append(again, s.ID)
+		default:
+			t.Errorf("%s could not be judged: %s", s.ID, s.Reason)
 		}
 	}
-	t.Logf("%d scenarios, %d passed, in %v", len(run.Scenarios), run.Count(report.Passed), run.Took.Round(time.Second))
+	if len(again) > 0 {
+		for _, s := range run(suite.Config{Tags: Tags(again), Concurrency: 1}) {
+			switch {
+			case s.Outcome == report.Passed:
+				passed = append(passed, s.ID)
+			case s.Outcome == report.NotJudged:
+				t.Logf("%s could not be judged: %s", s.ID, s.Reason)
+			case s.Must || !slices.ContainsFunc(not, func(want string) bool { return stands(want, s.ID) }):
+				t.Errorf("failed %s: %v\n%s", s.ID, s.Failure, report.Transcript(s))
+			}
+		}
+	}
+	for _, id := range not {
+		if slices.Contains(passed, id) {
+			t.Errorf("passed %s, which is advice that it does not take", id)
+		}
+	}
+	t.Logf("%d passed, %d judged again, in %v", len(passed), len(again), time.Since(start).Round(time.Second))
 }

@@ -91,9 +91,14 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 func Transcript(s *Scenario) string {
 	var b strings.Builder
 	for _, e := range s.Events {
-		fmt.Fprintf(&b, "%7.3f %s%s %s\n", e.At.Seconds(), e.Conn, e.Kind, s.short(e.Text))
+		b.WriteString(s.entry(e) + "\n")
 	}
 	return b.String()
+}
+
+// entry is an entry of the transcript as text.
+func (s *Scenario) entry(e Event) string {
+	return fmt.Sprintf("%7.3f %s%s %s", e.At.Seconds(), e.Conn, e.Kind, s.short(e.Text))
 }
 
 // short is a line as reports show it.

@@ -73,7 +73,7 @@ func (t *Terminal) Done(s *Scenario) {
 	for _, p := range parts(s) {
 		fmt.Fprintf(t.w, "    %s %s\n", p.Keyword, p.Text)
 		for _, e := range p.Events {
-			fmt.Fprintf(t.w, "      %7.3f %s%s %s\n", e.At.Seconds(), e.Conn, e.Kind, s.short(e.Text))
+			fmt.Fprintln(t.w, "      "+s.entry(e))
 		}
 	}
 }

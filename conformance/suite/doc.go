@@ -45,8 +45,9 @@
 //
 //	@timed       judges moments: counts only where this machine kept the time
 //	@alone       does not run beside other scenarios
-//	@needs-X     X a profile: left out where X is not judged. Any other X: "not
-//	             judged" where the half's Target.Missing has X, with that reason
+//	@needs-X     X a profile: left out where X is not judged. Any other X: left
+//	             out where the half's Target.Absent has X, and "not judged" where
+//	             its Target.Missing has it, with that reason
 //	@without-X   left out where Target.Has[X]: for targets without X only
 //
 // # A step
@@ -84,6 +85,9 @@
 // wakes up. If that is ever more than SleepOff beside a @timed scenario, its
 // result counts for nothing, be it good or bad: it runs again after all others,
 // alone, up to 3 times, and is then "not judged".
+//
+// Nothing tells whether the target got its turn. So a @timed scenario that
+// fails runs again, too, and the best of three counts.
 //
 // # Verdict
 //

@@ -117,8 +117,8 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 		r.places[at(s.File, s.Line)] = &place{scenario: s, result: res, number: i + 1}
 	}
 	if len(run.Scenarios) == 0 {
-		return nil, fmt.Errorf("no scenario of the profiles %s has the tags %q: `stile-conformance list` shows all, with their tags",
-			strings.Join(target.Judged, ", "), config.Tags)
+		return nil, fmt.Errorf("there is nothing to judge: no scenario of the profiles %s has the tags %q and applies to this target; "+
+			"`stile-conformance list` shows all, with their tags", strings.Join(target.Judged, ", "), config.Tags)
 	}
 	if config.Begin != nil {
 		config.Begin(run)
@@ -365,7 +365,9 @@ func (r *runner) verdict(p *place, err error, off time.Duration) {
 		}
 	default:
 		p.passed++
-		p.again = left && p.passed <= p.failed
+		if p.again = left && p.passed <= p.failed; !left && p.passed <= p.failed {
+			res.Outcome, res.Reason = report.NotJudged, "it failed and passed, and this machine could not keep the time for a third attempt"
+		}
 	}
 	if !p.again {
 		r.done(p)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stile-lock/stile/conformance/lines"
 )
 
 // Times that the contract gives a testee.
@@ -94,7 +96,7 @@ func Open(ctx context.Context, p Program, rec Recorder) (*Session, error) {
 }
 
 func (s *Session) read(hello chan<- string) {
-	in := bufio.NewReader(countPartial{s.pipes.Out, s})
+	in := bufio.NewReader(countPartial{lines.Bounded(s.pipes.Out, lines.MaxRead), s})
 	for first := true; ; first = false {
 		line, err := in.ReadString('\n')
 		now := time.Now()
@@ -148,7 +150,7 @@ func (s *Session) endOfOutput(rest string, err error) error {
 		how = "the testee ended: " + status
 	}
 	if !errors.Is(err, io.EOF) {
-		how += " (" + err.Error() + ")"
+		how = "the testee's stdout can't be read on: " + err.Error()
 	}
 	if rest != "" {
 		how += fmt.Sprintf(", after %d bytes of a line without its end: %s", len(rest), quote(rest))

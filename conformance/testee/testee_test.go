@@ -134,6 +134,16 @@ func TestDeath(t *testing.T) {
 	}
 }
 
+// What never ends is not kept for ever.
+func TestEndlessOutput(t *testing.T) {
+	s := open(t, `exec cat /dev/zero`)
+	c := call(t, s, "acquire")
+	var died Died
+	if err := wait(t, s, c); !errors.As(err, &died) || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 10_000 {
+		t.Errorf("%.300v", err)
+	}
+}
+
 func TestHangIsEndedWithItsChildren(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "quit")
 	s := open(t, `trap 'echo asked > `+mark+`; sleep 100' QUIT; sleep 100 & while :; do sleep 0.1; done`)

@@ -66,7 +66,7 @@ func open(fault string) (suite.Half, error) {
 func matrix() *mutants.Matrix {
 	return &mutants.Matrix{
 		Mutants: Mutants,
-		Open:    func(_ *testing.T, m *mutants.Mutant) (suite.Half, error) { return open(m.Name) },
+		Open:    func(m *mutants.Mutant) (suite.Half, error) { return open(m.Name) },
 		Smoke:   []string{"N-12.2-names-the-active"},
 		// Each scenario has six processes here.
 		Own: 1, At: 4, Concurrency: 2,
@@ -88,9 +88,5 @@ func TestFrontWithoutAFault(t *testing.T) {
 	if flag.Lookup("matrix").Value.String() != "true" {
 		t.Skip("takes a minute, and is for -matrix")
 	}
-	half, err := open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutants.Right(t, half)
+	mutants.Right(t, func() (suite.Half, error) { return open("") }, 0)
 }

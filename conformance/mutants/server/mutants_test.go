@@ -13,12 +13,11 @@ import (
 )
 
 // open starts a server, and tells the suite what an operator of it would.
-func open(t *testing.T, c Config) (suite.Half, error) {
+func open(c Config) (suite.Half, error) {
 	s, err := Start(c)
 	if err != nil {
 		return suite.Half{}, err
 	}
-	t.Cleanup(s.Close)
 	o := steps.Options{Addr: s.Addr(), Secret: c.Secret}
 	if c.Connections > 0 {
 		o.Limits = map[string]int{
@@ -26,17 +25,19 @@ func open(t *testing.T, c Config) (suite.Half, error) {
 			"default-lease": int(c.Default / time.Second), "max-lease": int(c.Longest / time.Second),
 		}
 	}
-	return steps.Half(o), nil
+	half := steps.Half(o)
+	half.Close = func() error { s.Close(); return nil }
+	return half, nil
 }
 
 func matrix() *mutants.Matrix {
 	x := &mutants.Matrix{
-		Open: func(t *testing.T, m *mutants.Mutant) (suite.Half, error) {
+		Open: func(m *mutants.Mutant) (suite.Half, error) {
 			for _, c := range Mutants {
 				if c.Name == m.Name {
 					on := c.On
 					on.Bug = c.Name
-					return open(t, on)
+					return open(on)
 				}
 			}
 			return suite.Half{}, errors.New("there is no " + m.Name)
@@ -67,11 +68,7 @@ func TestDifferent(t *testing.T) {
 	for _, d := range Different {
 		running.Go(func() {
 			t.Run(d.Name, func(t *testing.T) {
-				half, err := open(t, d.On)
-				if err != nil {
-					t.Fatal(err)
-				}
-				mutants.Right(t, half, d.Fails...)
+				mutants.Right(t, func() (suite.Half, error) { return open(d.On) }, 0, d.Fails...)
 			})
 		})
 	}

@@ -86,6 +86,7 @@ type grant struct {
 	began time.Time
 	keeps int
 	short time.Time
+	tick  time.Time // it ends then instead
 	asked time.Duration
 }
 
@@ -203,15 +204,13 @@ func (s *Server) accept(nc net.Conn) {
 	case bugOneAtATime:
 		c.in.Peek(1)
 	case bugGreets:
-		time.AfterFunc(300*time.Millisecond, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		s.after(300*time.Millisecond, func() {
 			if c.reads.Load() == 1 { // the one that waits
 				c.say(protocol.AppendPing(nil, []byte("welcome")))
 			}
 		})
 	}
-	go c.write()
+	go c.write(c.out)
 	go c.read()
 }
 
@@ -246,9 +245,18 @@ func (s *Server) Close() {
 	}
 }
 
-func (c *conn) write() {
+// after does something later, under the lock.
+func (s *Server) after(d time.Duration, do func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		do()
+	})
+}
+
+func (c *conn) write(out <-chan []byte) {
 	defer close(c.written)
-	for line := range c.out {
+	for line := range out {
 		c.nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
 		for len(line) > 0 {
 			n := len(line)
@@ -257,7 +265,7 @@ func (c *conn) write() {
 			}
 			if _, err := c.nc.Write(line[:n]); err != nil {
 				c.nc.Close() // the reader sees it
-				for range c.out {
+				for range out {
 				}
 				return
 			}
@@ -791,6 +799,7 @@ func (s *Server) drop(c *conn) {
 	}
 	c.gone = true
 	close(c.out)
+	c.out = nil // its requests stay known by their nonces, and must not keep its buffer
 	delete(s.conns, c)
 }
 
@@ -811,9 +820,7 @@ func (s *Server) spend(k *key, name string) {
 		}
 	}
 	if s.Remembers > 0 {
-		time.AfterFunc(s.Remembers, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		s.after(s.Remembers, func() {
 			if k.nonces[name] == n {
 				delete(k.nonces, name)
 			}

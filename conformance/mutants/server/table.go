@@ -87,9 +87,7 @@ func (s *Server) limit(k *key, w *waiter, wait time.Duration) {
 		wait -= wait / 5
 	}
 	w.limit = time.Now().Add(wait)
-	w.timer = time.AfterFunc(wait+s.Late, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	w.timer = s.after(wait+s.Late, func() {
 		s.timeout(k, w)
 	})
 }
@@ -124,7 +122,7 @@ func (s *Server) due(k *key) {
 			s.timeout(k, w)
 		}
 	}
-	if k.held != nil && !now.Before(k.held.end) {
+	if k.held != nil && !now.Before(k.held.end) && !now.Before(k.held.tick) {
 		s.over(k)
 	}
 }
@@ -225,8 +223,8 @@ func (s *Server) lease(k *key, g *grant, d time.Duration) {
 	g.end = time.Now().Add(d)
 	switch s.bug {
 	case bugLeasesInTicks:
-		g.end = g.end.Truncate(40 * time.Millisecond).Add(40 * time.Millisecond)
-		d = time.Until(g.end)
+		g.tick = g.end.Truncate(40 * time.Millisecond).Add(40 * time.Millisecond)
+		d = time.Until(g.tick)
 	case bugShorterStays:
 		if !g.short.IsZero() && g.short.Before(g.end) {
 			g.end = g.short
@@ -234,9 +232,7 @@ func (s *Server) lease(k *key, g *grant, d time.Duration) {
 		}
 		g.short = g.end
 	}
-	g.timer = time.AfterFunc(d+s.Late, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	g.timer = s.after(d+s.Late, func() {
 		if k.held == g && !time.Now().Before(g.end) {
 			if s.bug == bugTellsOfTheEnd {
 				for c := range s.conns {
@@ -259,33 +255,18 @@ func (s *Server) over(k *key) {
 	if s.bug == bugForgetsNonce {
 		delete(k.nonces, k.held.nonce)
 	}
-	ended := !time.Now().Before(k.held.end)
+	pause := time.Duration(0) // of a bug, in which whoever comes has the key
+	switch ended := !time.Now().Before(k.held.end); {
+	case s.bug == bugBarging:
+		pause = 2 * time.Millisecond
+	case s.bug == bugBargingAtTheEnd && ended:
+		pause = 20 * time.Millisecond
+	case s.bug == bugSlowHandOver:
+		pause = 400 * time.Millisecond
+	}
 	k.held = nil
-	switch s.bug {
-	case bugBargingAtTheEnd:
-		if !ended {
-			break
-		}
-		time.AfterFunc(20*time.Millisecond, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.next(k)
-		})
-		return
-	case bugBarging:
-		// Whoever comes first within a moment has it.
-		time.AfterFunc(2*time.Millisecond, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.next(k)
-		})
-		return
-	case bugSlowHandOver:
-		time.AfterFunc(400*time.Millisecond, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.next(k)
-		})
+	if pause > 0 {
+		s.after(pause, func() { s.next(k) })
 		return
 	}
 	s.next(k)
@@ -387,9 +368,7 @@ func (s *Server) release(k *key, req *request, token uint64) {
 	req.end(protocol.AppendRelease(nil, []byte(echo), token))
 	if s.bug == bugReleaseLater {
 		g := k.held
-		time.AfterFunc(20*time.Millisecond, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		s.after(20*time.Millisecond, func() {
 			if k.held == g {
 				s.over(k)
 			}
@@ -437,9 +416,7 @@ func (s *Server) keep(k *key, req *request, token uint64, lease time.Duration) {
 	line := protocol.AppendKeep(nil, []byte(k.name), k.held.token, lease)
 	if s.bug == bugKeepsAnsweredLate {
 		req.end(nil)
-		time.AfterFunc(20*time.Millisecond, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		s.after(20*time.Millisecond, func() {
 			req.c.say(line)
 		})
 		return
@@ -468,9 +445,7 @@ func (s *Server) cancel(k *key, req *request, name string) {
 		s.spend(k, name)
 	}
 	if s.bug == bugForgetsCancelled {
-		time.AfterFunc(time.Second, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		s.after(time.Second, func() {
 			delete(k.nonces, name)
 		})
 	}
@@ -577,9 +552,7 @@ func (s *Server) detach(k *key, w *waiter) {
 	if s.bug == bugGraceForEver {
 		return
 	}
-	w.grace = time.AfterFunc(grace, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	w.grace = s.after(grace, func() {
 		if (w.req == nil || s.bug == bugGraceGoesOn) && slices.Contains(k.line, w) {
 			k.leave(w)
 			delete(k.nonces, w.nonce)

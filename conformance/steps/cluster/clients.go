@@ -493,7 +493,7 @@ func (s *scenario) firstMoved(where string) error {
 		if err == nil {
 			a, err = c.answer('A', s.w.Key(key), suite.Answer)
 		}
-		if err != nil && i > 20 {
+		if err != nil && i >= 20 {
 			if a, err = y.answer('A', s.w.Key("line"), suite.Answer); err != nil {
 				return y.wrong("M to the successor, as a waiter at a node that stopped", err)
 			}

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/cucumber/godog"
 
 	"github.com/stile-lock/stile/conformance/cluster/rig"
+	"github.com/stile-lock/stile/conformance/lines"
 	"github.com/stile-lock/stile/conformance/report"
 	"github.com/stile-lock/stile/conformance/suite"
 	"github.com/stile-lock/stile/features"
@@ -219,12 +219,12 @@ func (t *target) ask(addr, line string) (a protocol.Answer, err error) {
 	}
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(suite.Answer))
-	in := bufio.NewReader(io.LimitReader(nc, 1<<16))
-	lines := []string{line}
+	in := bufio.NewReader(lines.Bounded(nc, 1<<16))
+	requests := []string{line}
 	if t.Secret != "" {
-		lines = []string{"H 1 " + clientName + secretField(t.Secret), line}
+		requests = []string{"H 1 " + clientName + secretField(t.Secret), line}
 	}
-	for _, l := range lines {
+	for _, l := range requests {
 		if _, err := fmt.Fprintf(nc, "%s\n", l); err != nil {
 			return a, err
 		}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
@@ -98,7 +97,7 @@ func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 	if _, err := fmt.Fprintf(nc, "%s\n", hello); err != nil {
 		return found, fmt.Errorf("the server closed the connection before a hello: %w", err)
 	}
-	line, err := bufio.NewReader(io.LimitReader(nc, 1<<16)).ReadString('\n')
+	line, err := bufio.NewReader(lines.Bounded(nc, protocol.MaxLine)).ReadString('\n')
 	if err != nil {
 		return found, fmt.Errorf("the server does not answer %q, not even that it knows no such op: %w", "H 1 "+clientName, err)
 	}
@@ -135,7 +134,11 @@ func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 	}
 	for name := range LimitNames {
 		if t.Limits[name] == 0 {
-			found.Absent[name] = "--limits does not name " + name
+			if len(t.Limits) > 0 {
+				found.Absent[name] = "--limits does not name " + name
+			} else {
+				found.Missing[name] = "no --limits were given"
+			}
 		}
 	}
 	if len(t.Limits) > 0 {
@@ -203,7 +206,7 @@ func (s *scenario) giveBack(ctx context.Context) {
 	if _, err := fmt.Fprintf(nc, "%s\n", strings.Join(todo, "\n")); err != nil {
 		return
 	}
-	in := bufio.NewReader(nc)
+	in := bufio.NewReader(lines.Bounded(nc, lines.MaxRead))
 	for range answers {
 		if _, err := in.ReadString('\n'); err != nil {
 			return

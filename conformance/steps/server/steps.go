@@ -483,35 +483,32 @@ func (s *scenario) keptAs(conn, key, other, otherKey string) error {
 	return s.kept(conn, key, strconv.FormatFloat(g.lease.Seconds(), 'f', -1, 64))
 }
 
-// toldHeld asks for a key that is held, without a wait, some at a time.
+// toldHeld asks for a key that is held, without a wait.
 func (s *scenario) toldHeld(conn string, n int, key string) error {
-	const atOnce = 500
-	for ; n > 0; n -= atOnce {
-		lines := slices.Repeat([]string{"A " + key + " -1 5"}, min(n, atOnce))
-		if err := s.send(conn, lines...); err != nil {
-			return err
-		}
-		for range lines {
-			if _, err := s.conns[conn].expect("T "+key, suite.ServerAnswer); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return s.manyTimes(conn, n, func(int) (request, answer string) { return "A " + key + " -1 5", "T " + key })
 }
 
 func (s *scenario) cancelMany(conn string, n int) error {
+	return s.manyTimes(conn, n, func(i int) (request, answer string) {
+		line := fmt.Sprintf("C door other%d", i)
+		return line, line
+	})
+}
+
+// manyTimes sends requests that are answered at once, some at a time.
+func (s *scenario) manyTimes(conn string, n int, one func(i int) (request, answer string)) error {
 	const atOnce = 500
 	for first := 0; first < n; first += atOnce {
-		var lines []string
+		var requests, answers []string
 		for i := first; i < min(first+atOnce, n); i++ {
-			lines = append(lines, fmt.Sprintf("C door other%d", i))
+			r, a := one(i)
+			requests, answers = append(requests, r), append(answers, a)
 		}
-		if err := s.send(conn, lines...); err != nil {
+		if err := s.send(conn, requests...); err != nil {
 			return err
 		}
-		for _, line := range lines {
-			if _, err := s.conns[conn].expect(line, suite.ServerAnswer); err != nil {
+		for _, a := range answers {
+			if _, err := s.conns[conn].expect(a, suite.ServerAnswer); err != nil {
 				return err
 			}
 		}
