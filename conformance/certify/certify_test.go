@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stile-lock/stile/conformance/ports"
 	"github.com/stile-lock/stile/conformance/report"
 )
 
@@ -37,12 +38,10 @@ func program(t *testing.T, module, pkg string) string {
 // stopped at the end of the test.
 func serve(t *testing.T, command func(addr string) *exec.Cmd) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := ports.Addr("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
 	var said strings.Builder
 	cmd := command(addr)
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stile-lock/stile/client"
+	"github.com/stile-lock/stile/conformance/ports"
 )
 
 func dial(t *testing.T, addrs string, opts ...client.Option) *client.Client {
@@ -271,7 +272,11 @@ func TestStoppedProcess(t *testing.T) {
 // tokens.
 func TestKilledAndStartedAgain(t *testing.T) {
 	dir := t.TempDir()
-	n := startNodeAt(t, "127.0.0.1:0", dir)
+	addr, err := ports.Addr("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := startNodeAt(t, addr, dir)
 	c := dial(t, n.addr, client.RetryFor(30*time.Second))
 	before := acquire(t, c, "k", client.Lease(time.Minute))
 	n.kill()

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stile-lock/stile/conformance/ports"
 	"github.com/stile-lock/stile/protocol"
 )
 
@@ -65,20 +65,9 @@ type outgoing struct {
 	shown string
 }
 
-// listen takes a port that no connection is given by the system: else one of
-// anybody's could have it while the server is down.
-func listen() (l net.Listener, err error) {
-	for range 100 {
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(17000))); err == nil {
-			return l, nil
-		}
-	}
-	return net.Listen("tcp", "127.0.0.1:0")
-}
-
 // NewServer adds a server, which serves from now on.
 func (n *Network) NewServer() (*Server, error) {
-	l, err := listen()
+	l, err := ports.Listen("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +215,7 @@ func (s *Server) close() {
 		c.mu.Unlock()
 		reset(c.nc)
 	}
+	ports.Free(s.Addr)
 }
 
 // Open reports whether neither side has ended the connection.

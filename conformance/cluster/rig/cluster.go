@@ -2,9 +2,7 @@ package rig
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stile-lock/stile/conformance/ports"
 )
 
 // Options say what a cluster is made of.
@@ -36,6 +36,7 @@ type Cluster struct {
 	Net   *Network
 	opts  Options
 	nodes []*Node
+	given []string // addresses whose ports are its own
 
 	mu  sync.Mutex
 	old []string // logs of processes that have ended
@@ -60,20 +61,23 @@ func New(o Options) (*Cluster, error) {
 		n := &Node{ID: id, c: c}
 		for _, addr := range []*string{&n.Listen, &n.Admin} {
 			var err error
-			if *addr, err = o.free(id); err != nil {
+			if *addr, err = ports.Addr(o.ip(id)); err != nil {
+				c.Close()
 				return nil, err
 			}
+			c.given = append(c.given, *addr)
 		}
 		n.Advertise = n.Listen
 		if o.Name != nil {
 			n.Advertise = o.Name(n.Listen)
 		}
 		if o.Relays {
-			l, err := freeListener(fmt.Sprintf("127.0.1.%d", id))
+			l, err := ports.Listen(o.ip(id))
 			if err != nil {
 				c.Close()
 				return nil, err
 			}
+			c.given = append(c.given, l.Addr().String())
 			c.Net.relay(l, id, n.Listen)
 			n.Advertise = l.Addr().String()
 		}
@@ -82,37 +86,11 @@ func New(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-var given sync.Map // ports
-
-func (o Options) free(id int) (string, error) {
+func (o Options) ip(id int) string {
 	if o.Name != nil {
-		return FreeAddr("127.0.0.1")
+		return "127.0.0.1"
 	}
-	return FreeAddr(fmt.Sprintf("127.0.1.%d", id))
-}
-
-// FreeAddr returns an address that nobody listens on. Its port is below those
-// that connections get, so it stays free while a node is down.
-func FreeAddr(ip string) (string, error) {
-	l, err := freeListener(ip)
-	if err != nil {
-		return "", err
-	}
-	l.Close()
-	return l.Addr().String(), nil
-}
-
-func freeListener(ip string) (net.Listener, error) {
-	for range 1000 {
-		addr := fmt.Sprintf("%s:%d", ip, 10000+rand.IntN(22000))
-		if _, taken := given.LoadOrStore(addr, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", addr); err == nil {
-			return l, nil
-		}
-	}
-	return nil, errors.New("no free port")
+	return fmt.Sprintf("127.0.1.%d", id)
 }
 
 // Close ends everything.
@@ -123,6 +101,10 @@ func (c *Cluster) Close() {
 		}
 	}
 	c.Net.close()
+	for _, addr := range c.given {
+		ports.Free(addr)
+	}
+	c.given = nil
 }
 
 // Node returns node id, counted from 1.

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/stile-lock/stile/conformance/ports"
 )
 
 var base = time.Now()
@@ -62,7 +64,7 @@ func TestGap(t *testing.T) {
 // sends back what it gets.
 func echoThrough(t *testing.T, n *Network) net.Conn {
 	t.Helper()
-	l, err := freeListener("127.0.1.1")
+	l, err := ports.Listen("127.0.1.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func echoThrough(t *testing.T, n *Network) net.Conn {
 			}()
 		}
 	}()
-	front, err := freeListener("127.0.1.1")
+	front, err := ports.Listen("127.0.1.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +156,7 @@ func TestNetwork(t *testing.T) {
 func TestNetworkHidesAnEnd(t *testing.T) {
 	n := newNetwork()
 	defer n.close()
-	l, err := freeListener("127.0.1.1")
+	l, err := ports.Listen("127.0.1.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,7 @@ func TestNetworkHidesAnEnd(t *testing.T) {
 			accepted <- c
 		}
 	}()
-	front, err := freeListener("127.0.1.1")
+	front, err := ports.Listen("127.0.1.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/stile-lock/stile/conformance/ports"
 )
 
 // node is a stiled that the demo started.
@@ -54,7 +55,7 @@ func startCluster(ctx context.Context, stiled string, count int) (*nodes, error)
 	}
 	ns := &nodes{dir: dir, news: &news{changed: make(chan struct{})}}
 	for i := range count {
-		addr, err := freeAddr()
+		addr, err := ports.Addr("127.0.0.1")
 		if err != nil {
 			ns.kill()
 			return nil, err
@@ -73,16 +74,6 @@ func startCluster(ctx context.Context, stiled string, count int) (*nodes, error)
 		step("%s listens on %s", n.name, n.addr)
 	}
 	return ns, nil
-}
-
-// freeAddr is an address that nobody listens on at the moment.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // addrs is the list that the nodes take as peers, and the clients as well.
