@@ -103,7 +103,7 @@ Feature: 6 The life of a request
       And 3 waits for door
       When 4 sends "C door n1"
       Then 2 is granted door within 100 ms
-      And 3 has received nothing
+      And 3 receives nothing for 0.3 s
 
     @S-6.2-no-barging-at-the-end @core @must @timed
     Scenario: Nobody pushes in when a lease ends
@@ -122,7 +122,7 @@ Feature: 6 The life of a request
       Then 2 is granted door with a lease of 4 s
       When 2 releases door
       Then 2 is granted door with a lease of 3 s
-      And 3 has received nothing
+      And 3 receives nothing for 0.3 s
 
   Rule: 6.3 A request whose limit has passed is never granted
 

@@ -368,7 +368,7 @@ func (s *Server) release(k *key, req *request, token uint64) {
 	req.end(protocol.AppendRelease(nil, []byte(echo), token))
 	if s.bug == bugReleaseLater {
 		g := k.held
-		s.after(20*time.Millisecond, func() {
+		s.after(100*time.Millisecond, func() {
 			if k.held == g {
 				s.over(k)
 			}
