@@ -34,8 +34,8 @@ type Mutant struct {
 	// id stands for some row or all rows of its outline unless it names one.
 	// The first ones are those that were made for the rule.
 	Fails []string
-	// Sometimes are ids of those that it fails or passes, by who of several
-	// nodes is asked first.
+	// Sometimes are ids of those that it fails or passes by chance: by who of
+	// several nodes is asked first, or where a read ends.
 	Sometimes []string
 }
 

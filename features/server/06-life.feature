@@ -155,10 +155,15 @@ Feature: 6 The life of a request
     @S-6.4-thousand @core @should @timed
     Scenario: A thousand may wait for one key
       The last one is on a connection of its own: a refusal on the others would
-      be held back behind their older requests.
+      be held back behind their older requests. The releases tell that those
+      have been read.
       When 2 sends 500 acquires, for 1 keys that 1 holds
       And 3 sends 499 acquires for door1
-      And 4 waits for door1
+      And 2 sends "R door1 1"
+      And 3 sends "R door1 1"
+      Then 2 receives "E R door1 not-held"
+      And 3 receives "E R door1 not-held"
+      When 4 waits for door1
       Then 4 receives nothing for 0.5 s
 
     @S-6.4-queue-full @limits @must @needs-waiters-per-key

@@ -170,6 +170,8 @@ type Mutant struct {
 	Clause string
 	On     Config // what else it is, the bug apart
 	Fails  []string
+	// As in mutants.Mutant.
+	Sometimes []string
 }
 
 // What a mutant is run as if not as the plain server: some rules bind only
@@ -217,7 +219,7 @@ var Mutants = []Mutant{
 	{Name: bugWaitZero, Clause: "4.1", // a wait of 0 does not queue
 		Fails: []string{"S-4.1-do-not-queue-leaves-nothing", "S-4.1-timeout-leaves-nothing", "S-4.1-wait-0-is-no-limit", "S-11.3-closed", "S-3.3-do-not-queue-in-turn", "S-3.3-held-back", "S-3.3-refusals-in-turn", "S-3.3-told-late", "S-3.5-behind-own-lock", "S-3.6-allowed", "S-4.3-extends", "S-4.3-shortens", "S-4.4-at-its-turn", "S-4.4-granted", "S-4.4-waiting", "S-5.4-refused-keep", "S-6.2-at-once", "S-6.2-end-of-the-line", "S-6.2-fifo", "S-6.2-fifo-after-a-lease", "S-6.2-mixed-limits", "S-6.2-no-barging", "S-6.2-one-holder", "S-6.2-own-key", "S-6.3-not-after-the-limit", "S-6.3-others-stay", "S-6.4-thousand", "S-6.5-closed-by-the-server", "S-6.5-lease-goes-on", "S-6.5-several", "S-6.5-waiter-leaves", "S-7.2-chain", "S-7.2-each-its-own", "S-7.2-from-the-grant", "S-7.2-late-release-spares-the-next", "S-7.2-reclaimed", "S-7.3-lease", "S-8.1-after-a-lease", "S-8.1-hand-over", "S-9.4-gives-up", "S-9.4-new-limit", "S-9.4-same-connection", "S-9.4-superseded", "S-9.5-not-renewed", "S-9.6-back-to-a-free-key", "S-9.6-comes-back", "S-9.6-is-skipped", "S-9.6-too-late", "S-2.5-zeros-wait", "S-3.3-released-meanwhile", "S-9.2-handed-on", "S-9.6-two-come-back", "S-3.3-granted-meanwhile", "S-3.3-spent-in-turn", "S-3.3-superseded-in-turn", "S-4.3-handed-on", "S-4.4-handed-on", "S-6.2-fifo-after-a-cancel", "S-6.2-no-barging-at-the-end", "S-6.2-two-of-one", "S-6.6-held-back", "S-9.4-longer-limit", "S-9.4-old-connection", "S-9.6-do-not-queue", "S-9.6-grace-ends"}},
 	{Name: bugQueuesMinusOne, Clause: "4.1", // a wait of -1 queues for a moment
-		Fails: []string{"S-4.1-do-not-queue"}},
+		Fails: []string{"S-4.1-do-not-queue", "S-4.3-again"}},
 	{Name: bugTimesOutLate, Clause: "7.3", // a wait ends 0.4 s late
 		Fails: []string{"S-7.3-wait", "S-4.1-each-its-own-wait", "S-4.1-timeout", "S-9.4-new-limit", "S-9.6-own-limit", "S-2.5-short-wait"}},
 	{Name: bugTimesOutEarly, Clause: "7.3", // a wait ends when four fifths are over
@@ -447,7 +449,7 @@ var Mutants = []Mutant{
 	{Name: bugBlocksOnWrites, Clause: "11.6", // nobody is served while a client does not read
 		Fails: []string{"S-11.6-slow-reader"}},
 	{Name: bugHalfALine, Clause: "11.7", // nobody is served between the first byte of a line and its LF
-		Fails: []string{"S-11.7-half-a-line", "S-11.6-slow-reader"}},
+		Fails: []string{"S-11.7-half-a-line"}, Sometimes: []string{"S-11.6-slow-reader"}}, // if its reads end inside a line
 	{Name: bugTrimsReleases, Clause: "2.3", // spaces at the end of a release are ignored
 		Fails: []string{"S-2.3-release-spaces"}},
 	{Name: bugWaitsIn32Bits, Clause: "2.5", // a wait is counted in milliseconds of 32 bits

@@ -49,7 +49,7 @@ func matrix() *mutants.Matrix {
 		Own: 2, At: 32, Concurrency: 8, Unjudged: true,
 	}
 	for _, c := range Mutants {
-		x.Mutants = append(x.Mutants, mutants.Mutant{Name: c.Name, Clause: c.Clause, Fails: c.Fails})
+		x.Mutants = append(x.Mutants, mutants.Mutant{Name: c.Name, Clause: c.Clause, Fails: c.Fails, Sometimes: c.Sometimes})
 	}
 	return x
 }
