@@ -12,12 +12,14 @@
 #   make verify   format, vet, tidy, generated files, the workspace
 #   make fuzz     each fuzz target for FUZZTIME (60s)
 #   make bench    benchmarks of the codec, the lock table and the client
+#   make bench-smoke     every workload of the benchmark for a moment: is each answer right?
+#   make bench-compare   Stile beside an echo server, Redis and etcd: BENCH= (--rounds 5 …)
 
 GO       ?= go
 FUZZTIME ?= 60s
 SEED     ?= 0
 RUNS     ?= 2000
-MODULES  := protocol features server client conformance tools
+MODULES  := protocol features server client conformance tools bench
 
 # What --version says. A checkout without git builds too.
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
@@ -26,10 +28,10 @@ INFO    := github.com/stile-lock/stile/server/buildinfo
 LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT)
 
 .DEFAULT_GOAL := build
-.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants
+.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants bench-smoke bench-compare
 
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./conformance/cmd/stile-conformance
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./conformance/cmd/stile-conformance ./bench/cmd/...
 
 demo: build
 	$(GO) run ./tools/cmd/stile-demo -stiled bin/stiled
@@ -69,6 +71,7 @@ test:
 	@set -e; for m in $(MODULES); do \
 	  echo "== $$m"; (cd $$m && $(GO) test -tags invariants ./...); \
 	done
+	cd bench/etcd && GOWORK=off $(GO) test ./...
 	@set -e; for m in $(MODULES); do \
 	  echo "== $$m, allocations"; (cd $$m && $(GO) test -run Alloc ./...); \
 	done
@@ -84,6 +87,7 @@ verify:
 	@set -e; for m in $(MODULES); do \
 	  echo "== $$m"; (cd $$m && $(GO) vet ./... && $(GO) vet -tags invariants ./... && GOWORK=off $(GO) mod tidy -diff); \
 	done
+	cd bench/etcd && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) mod tidy -diff
 	cd protocol && $(GO) run ./internal/gencodes -check && $(GO) run ./internal/genvectors -check
 	@for m in $(MODULES); do \
 	  grep -qx "	./$$m" go.work || { echo "go.work has no line ./$$m"; exit 1; }; \
@@ -107,6 +111,15 @@ bench:
 	cd protocol && $(GO) test -run XXX -bench . -benchmem .
 	cd server && $(GO) test -run XXX -bench . -benchmem ./lockspace
 	cd client && $(GO) test -run XXX -bench . -benchmem .
+
+bench-smoke: build
+	bin/stile-bench-compare --smoke
+
+# The driver of etcd is a module of its own, outside the workspace: nobody else
+# carries what it depends on.
+bench-compare: build
+	-cd bench/etcd && GOWORK=off $(GO) build -trimpath -o ../../bin/ ./cmd/...
+	bin/stile-bench-compare --json bin/bench-compare.json $(BENCH)
 
 clean:
 	rm -rf bin

@@ -1,0 +1,204 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Wires says how to load a server by its wire protocol.
+type Wires struct {
+	Driver string
+	Target string // for the result
+	Traits Traits
+	Dial   Dial
+	// New returns the protocol's side of one connection.
+	New func(connection int, space *Space, p *Plan) Wire
+
+	// virtual is set by tests whose time is not that of the machine.
+	virtual bool
+}
+
+type run struct {
+	plan    Plan
+	traits  Traits
+	space   Space
+	ledger  *Ledger
+	rec     *recorder
+	start   time.Time
+	conns   []*conn
+	pacers  []*pacer
+	overdue atomic.Int64
+	clock   clock
+
+	failure error
+	failed  sync.Once
+	broken  chan struct{}
+}
+
+func (r *run) now() int64 { return int64(time.Since(r.start)) }
+
+func (r *run) pacer(c *conn) *pacer { return r.pacers[c.id%len(r.pacers)] }
+
+func (r *run) fail(err error) {
+	r.failed.Do(func() {
+		r.failure = err
+		close(r.broken)
+	})
+}
+
+// Dial opens a connection.
+type Dial func(context.Context) (net.Conn, error)
+
+// TCP returns a Dial for an address.
+func TCP(addr string) Dial {
+	return func(ctx context.Context) (net.Conn, error) {
+		d := net.Dialer{Timeout: 5 * time.Second}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// RunWires carries out a plan. The first wrong answer ends it.
+func RunWires(ctx context.Context, p Plan, w Wires) (*Result, error) {
+	p, err := p.Complete()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		plan: p, traits: w.Traits,
+		space:  NewSpace(p.Keys+p.HotKeys, p.KeyLength, 'k'),
+		ledger: NewLedger(p.Keys + p.HotKeys),
+		rec:    newRecorder(&p),
+		clock:  clockOf(w.virtual),
+		broken: make(chan struct{}),
+	}
+	if err := r.open(ctx, w); err != nil {
+		for _, c := range r.conns {
+			c.nc.Close()
+		}
+		return nil, err
+	}
+	started := time.Now()
+	if err := r.carryOut(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", w.Driver, err)
+	}
+	res := &Result{Driver: w.Driver, Target: w.Target, Plan: p, Started: started, Overdue: r.overdue.Load()}
+	for _, c := range r.conns {
+		res.Cancelled += c.cancelled
+		res.Retries += c.retries
+		res.Lost += c.lost
+	}
+	r.rec.fill(res)
+	if p.Rate > 0 {
+		late := NewDistribution()
+		for _, pc := range r.pacers {
+			late.h.Merge(pc.late.h)
+		}
+		l := late.Latency()
+		res.Late = &l
+	}
+	return res, nil
+}
+
+func (r *run) open(ctx context.Context, w Wires) error {
+	for range min(runtime.GOMAXPROCS(0), r.plan.Connections) {
+		r.pacers = append(r.pacers, &pacer{r: r, late: NewDistribution()})
+	}
+	for i := range r.plan.Connections {
+		nc, err := w.Dial(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: connection %d of %d cannot be opened: %w", w.Driver, i+1, r.plan.Connections, err)
+		}
+		wire := w.New(i, &r.space, &r.plan)
+		nc.SetDeadline(time.Now().Add(10 * time.Second))
+		if err := wire.Open(nc); err != nil {
+			nc.Close()
+			return fmt.Errorf("%s: connection %d: %w", w.Driver, i, err)
+		}
+		nc.SetDeadline(time.Time{})
+		r.conns = append(r.conns, newConn(r, i, nc, wire))
+	}
+	return nil
+}
+
+// paced reports whether anything happens at a time of its own.
+func (r *run) paced() bool {
+	p := &r.plan
+	return p.Rate > 0 || p.Hold > 0 || p.Cancel > 0 || !r.traits.Queues && (p.Shared || p.Contended > 0)
+}
+
+func (r *run) carryOut(ctx context.Context) error {
+	r.start = time.Now()
+	stopPacers := make(chan struct{})
+	var readers, pacers sync.WaitGroup
+	if r.paced() {
+		for _, p := range r.pacers {
+			pacers.Go(func() { p.run(stopPacers) })
+		}
+	}
+	for _, c := range r.conns {
+		readers.Go(func() {
+			c.mu.Lock()
+			err := c.begin(r.now())
+			c.mu.Unlock()
+			if err == nil {
+				err = c.read()
+			}
+			if err != nil {
+				r.fail(err)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		readers.Wait()
+		close(ended)
+	}()
+	r.waitEnd(ctx, ended)
+	close(stopPacers)
+	pacers.Wait()
+	for _, c := range r.conns {
+		c.close()
+	}
+	return r.failure
+}
+
+// waitEnd returns when all readers have ended, because of the time or of a
+// failure.
+func (r *run) waitEnd(ctx context.Context, ended <-chan struct{}) {
+	end := time.NewTimer(time.Duration(r.rec.end) - time.Since(r.start))
+	defer end.Stop()
+	select {
+	case <-end.C:
+		for _, c := range r.conns {
+			c.mu.Lock()
+			c.stopping = true
+			if c.busy == 0 {
+				c.nc.Close()
+			} else {
+				c.nc.SetReadDeadline(time.Now().Add(r.plan.Drain + r.plan.Hold))
+			}
+			c.mu.Unlock()
+		}
+	case <-ended:
+		// Closed loop: each connection has seen the time for itself.
+	case <-ctx.Done():
+		r.fail(fmt.Errorf("stopped before its end: %w", context.Cause(ctx)))
+	case <-r.broken:
+	}
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+		r.fail(fmt.Errorf("stopped before its end: %w", context.Cause(ctx)))
+	case <-r.broken:
+	}
+	for _, c := range r.conns {
+		c.nc.Close()
+	}
+	<-ended
+}
