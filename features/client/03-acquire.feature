@@ -374,7 +374,8 @@ Feature: 13.6 and 13.7 Acquire
       Then server 1 receives "A door 0 30 *"
       When Ben acquires "door" with a lease of 20 s
       Then server 1 receives "A door 0 20 *"
-      When server 2 is up again
+      When 0.5 s pass
+      And server 2 is up again
       And server 1 goes down
       Then server 2 receives "A door 0 20 *"
       And it had received "A door 0 30 *" before that
