@@ -139,6 +139,12 @@ type Node struct {
 	seed   uint64    // of the hash that picks a shard
 	shards [shardCount]*shard
 
+	// advancing has room for half as many shards as there are processors. If all
+	// shards ended leases at once, they would keep every processor busy, and the
+	// runtime looks for what has come over the network only when one is idle, or
+	// every 10 ms.
+	advancing chan struct{}
+
 	// sessions has a connection at the slot its session names; see session.
 	sessions  []atomic.Pointer[conn]
 	freeSlots chan uint32
@@ -174,6 +180,7 @@ func New(cfg Config) *Node {
 		sessions:  make([]atomic.Pointer[conn], cfg.MaxConnections),
 		freeSlots: make(chan uint32, cfg.MaxConnections),
 		stopped:   make(chan struct{}),
+		advancing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		listeners: make(map[net.Listener]struct{}),
 	}
 	for i := range cfg.MaxConnections {

@@ -132,16 +132,19 @@ func (o *gateOut) Answer(a *gate.Answer) {
 	}
 }
 
-// advance is the timer: it ends the leases and waits that are due.
+// advance is the timer: it ends the leases and waits that are due, in turn with
+// the other shards where many are.
 func (sh *shard) advance() {
 	var t touched
 	for more := true; more; {
 		sh.n.awaitPass()
+		sh.n.advancing <- struct{}{}
 		sh.lock(&t)
 		sh.armed = lockspace.Never
 		more = sh.gate.Advance(sh.n.now(), advanceAtOnce)
 		sh.finish()
 		t.flush()
+		<-sh.n.advancing
 		if more {
 			runtime.Gosched() // let those in who wait for the lock
 		}
