@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/stile-lock/stile/protocol"
@@ -83,6 +84,7 @@ func (n *conn) kick() {
 }
 
 // flush writes what is in out, all of it in one call, whenever it is woken.
+// Many callers at once share calls: it lets those that can run go first.
 // A write that blocks is ended by fail.
 func (n *conn) flush() {
 	defer n.c.wg.Done()
@@ -93,6 +95,7 @@ func (n *conn) flush() {
 		case <-n.gone:
 			return
 		}
+		runtime.Gosched()
 		n.c.mu.Lock()
 		buf, n.out = n.out, buf[:0]
 		closing := n.closing
