@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/stile-lock/stile/conformance/report"
 	"github.com/stile-lock/stile/conformance/suite"
@@ -28,8 +30,59 @@ type common struct {
 	Verbose      bool   `short:"v" help:"Print every scenario, with its steps and all that was sent and received."`
 }
 
+// reportFile is a report to write.
+type reportFile struct {
+	flag, file string
+	write      func(io.Writer, *report.Run) error
+}
+
+func (c *common) reports() (asked []reportFile) {
+	for _, r := range []reportFile{
+		{"--junit", c.JUnit, report.JUnit},
+		{"--cucumber-json", c.CucumberJSON, report.CucumberJSON},
+		{"--html", c.HTML, report.HTML},
+		{"--certificate", c.Certificate, report.WriteCertificate},
+		{"--badge", c.Badge, report.Badge},
+	} {
+		if r.file != "" {
+			asked = append(asked, r)
+		}
+	}
+	return asked
+}
+
+// check finds what is wrong with the flags before anything is run.
+func (c *common) check() error {
+	if c.Concurrency < 0 {
+		return fmt.Errorf("--concurrency %d: give 1 or more", c.Concurrency)
+	}
+	for _, p := range c.Profile {
+		if p == "" {
+			return errors.New("--profile: a name is empty")
+		}
+	}
+	for _, term := range strings.FieldsFunc(c.Tags, func(r rune) bool { return r == ',' || r == '&' }) {
+		if name := strings.TrimPrefix(strings.TrimSpace(term), "~"); len(name) < 2 || name[0] != '@' {
+			return fmt.Errorf("--tags %s: %q is no tag; one begins with @, as in @S-6.2-fifo,@keep&&~@timed", c.Tags, term)
+		}
+	}
+	for _, r := range c.reports() {
+		// Now rather than after a run of minutes.
+		tmp, err := os.CreateTemp(filepath.Dir(r.file), filepath.Base(r.file)+".*")
+		if err != nil {
+			return fmt.Errorf("%s: a file can't be written there: %w", r.flag, err)
+		}
+		tmp.Close()
+		os.Remove(tmp.Name())
+	}
+	return nil
+}
+
 // run runs a half and writes the reports.
 func (c *common) run(ctx context.Context, half suite.Half) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	config := suite.Config{Profiles: c.Profile, Tags: c.Tags, Seed: c.Seed, Concurrency: c.Concurrency}
 	if c.KnownFailures != "" {
 		f, err := os.Open(c.KnownFailures)
@@ -48,21 +101,9 @@ func (c *common) run(ctx context.Context, half suite.Half) error {
 		return err
 	}
 	t.End(run)
-	for _, out := range []struct {
-		file  string
-		write func(io.Writer, *report.Run) error
-	}{
-		{c.JUnit, report.JUnit},
-		{c.CucumberJSON, report.CucumberJSON},
-		{c.HTML, report.HTML},
-		{c.Certificate, report.WriteCertificate},
-		{c.Badge, report.Badge},
-	} {
-		if out.file == "" {
-			continue
-		}
-		if err := write(out.file, run, out.write); err != nil {
-			return fmt.Errorf("writing the report: %w", err)
+	for _, r := range c.reports() {
+		if err := write(r.file, run, r.write); err != nil {
+			return fmt.Errorf("%s: writing the report: %w", r.flag, err)
 		}
 	}
 	if v := run.Verdict(); v != report.Conformant {

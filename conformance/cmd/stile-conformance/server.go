@@ -59,9 +59,12 @@ const example = "stiled --listen {listen} --advertise {advertise} --peers {peers
 
 func (c *serverCommand) Run(ctx context.Context) error {
 	o := server.Options{Addr: c.Addr, Limits: c.Limits}
-	for name := range c.Limits {
+	for name, n := range c.Limits {
 		if server.LimitNames[name] == "" {
 			return fmt.Errorf("--limits: there is no %q; there are %s", name, limitsHelp())
+		}
+		if n < 1 {
+			return fmt.Errorf("--limits %s=%d: give 1 or more", name, n)
 		}
 	}
 	if c.SecretFile != "" {
