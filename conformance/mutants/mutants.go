@@ -35,7 +35,8 @@ type Mutant struct {
 	// The first ones are those that were made for the rule.
 	Fails []string
 	// Sometimes are ids of those that it fails or passes by chance: by who of
-	// several nodes is asked first, or where a read ends.
+	// several nodes is asked first, where a read ends, or which of two moments
+	// comes first.
 	Sometimes []string
 }
 

@@ -203,7 +203,7 @@ var Mutants = []Mutant{
 	{Name: bugLIFO, Clause: "6.2", // the newest in line is granted first
 		Fails: []string{"S-6.2-end-of-the-line", "S-6.2-fifo", "S-6.2-fifo-after-a-lease", "S-6.2-mixed-limits", "S-6.2-one-holder", "S-3.3-held-back", "S-6.3-others-stay", "S-7.2-chain", "S-7.2-from-the-grant", "S-9.4-superseded", "S-9.6-comes-back", "S-9.6-is-skipped", "S-9.6-too-late", "S-9.6-two-come-back", "S-3.3-granted-meanwhile", "S-6.2-fifo-after-a-cancel", "S-6.2-two-of-one", "S-6.6-held-back", "S-3.3-superseded-in-turn"}},
 	{Name: bugBarging, Clause: "6.2", // a released key is free for a moment
-		Fails: []string{"S-6.2-end-of-the-line", "S-6.2-no-barging"}},
+		Fails: []string{"S-6.2-end-of-the-line", "S-6.2-no-barging"}, Sometimes: []string{"S-6.2-no-barging-at-the-end"}},
 	{Name: bugSlowHandOver, Clause: "6.2", // a released key is handed over 0.4 s later
 		Fails: []string{"S-6.2-at-once", "S-6.2-end-of-the-line", "S-6.2-fifo-after-a-lease", "S-6.2-mixed-limits", "S-6.2-no-barging", "S-3.3-held-back", "S-4.1-do-not-queue-leaves-nothing", "S-4.1-timeout-leaves-nothing", "S-4.3-extends", "S-4.3-shortens", "S-4.4-granted", "S-4.4-waiting", "S-5.4-refused-keep", "S-6.3-not-after-the-limit", "S-6.3-others-stay", "S-6.5-closed-by-the-server", "S-6.5-lease-goes-on", "S-6.5-several", "S-6.5-waiter-leaves", "S-7.2-chain", "S-7.2-each-its-own", "S-7.2-from-the-grant", "S-7.2-reclaimed", "S-7.3-lease", "S-9.4-gives-up", "S-9.4-superseded", "S-9.5-not-renewed", "S-9.6-comes-back", "S-9.6-is-skipped", "S-9.6-too-late", "S-6.2-fifo-after-a-cancel", "S-6.2-no-barging-at-the-end", "S-6.6-held-back", "S-9.4-old-connection", "S-9.6-grace-ends"}},
 	{Name: bugGrantsTwo, Clause: "6.2", // a release grants to two
@@ -213,7 +213,7 @@ var Mutants = []Mutant{
 	{Name: bugTokenFalls, Clause: "8.1", // tokens fall
 		Fails: []string{"S-8.1-after-a-lease", "S-8.1-hand-over", "S-8.1-many", "S-8.1-new-grant-after-asking-again", "S-8.1-next-grant", "S-8.1-other-key", "S-9.1-another-key"}},
 	{Name: bugTokenPerKey, Clause: "8.1", // each key counts its own tokens
-		Fails: []string{"S-8.1-many", "S-8.1-other-key", "S-3.2-echo", "S-3.3-other-keys-pass", "S-4.2-token-of-another-key", "S-4.2-wrong-token", "S-4.3-wrong-token", "S-9.1-another-key"}},
+		Fails: []string{"S-8.1-many", "S-8.1-other-key", "S-3.2-echo", "S-3.3-other-keys-pass", "S-4.2-token-of-another-key", "S-4.2-wrong-token", "S-4.3-wrong-token", "S-9.1-another-key", "S-6.4-thousand"}},
 	{Name: bugGrantAfterT, Clause: "6.3", // who was answered T stays in line
 		Fails: []string{"S-6.3-not-after-the-limit", "S-6.3-others-stay", "S-3.3-held-back", "S-4.1-timeout-leaves-nothing"}},
 	{Name: bugWaitZero, Clause: "4.1", // a wait of 0 does not queue
@@ -235,13 +235,13 @@ var Mutants = []Mutant{
 	{Name: bugLeaseFromRequest, Clause: "7.2", // a lease counts from the request
 		Fails: []string{"S-7.2-chain", "S-7.2-from-the-grant"}},
 	{Name: bugAnyToken, Clause: "4.2", // any token releases
-		Fails: []string{"S-4.2-old-token", "S-4.2-token-of-another-key", "S-4.2-wrong-token", "S-3.2-echo", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-4.3-wrong-token", "S-4.4-granted", "S-7.2-late-release-spares-the-next", "S-3.3-released-meanwhile", "S-4.2-other-high-bits"}},
+		Fails: []string{"S-4.2-old-token", "S-4.2-token-of-another-key", "S-4.2-wrong-token", "S-3.2-echo", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-4.3-wrong-token", "S-4.4-granted", "S-7.2-late-release-spares-the-next", "S-3.3-released-meanwhile", "S-4.2-other-high-bits", "S-6.4-thousand"}},
 	{Name: bugOwnConnection, Clause: "4.2", // only the connection that was granted may release
 		Fails: []string{"S-4.2-any-connection", "S-6.5-holder-keeps", "S-9.5-after-a-drop", "S-3.3-released-meanwhile"}},
 	{Name: bugReleaseAlwaysFine, Clause: "4.2", // a release that finds nothing is answered R
-		Fails: []string{"S-4.2-old-token", "S-4.2-token-of-another-key", "S-4.2-twice", "S-4.2-wrong-token", "S-11.3-answers-due", "S-2.5-good-token", "S-3.2-echo", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-4.4-granted", "S-7.2-late-release", "S-7.2-late-release-spares-the-next", "S-3.3-released-meanwhile", "S-4.2-other-high-bits", "S-7.2-to-the-millisecond"}},
+		Fails: []string{"S-4.2-old-token", "S-4.2-token-of-another-key", "S-4.2-twice", "S-4.2-wrong-token", "S-11.3-answers-due", "S-2.5-good-token", "S-3.2-echo", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-4.4-granted", "S-7.2-late-release", "S-7.2-late-release-spares-the-next", "S-3.3-released-meanwhile", "S-4.2-other-high-bits", "S-7.2-to-the-millisecond", "S-6.4-thousand"}},
 	{Name: bugEchoesAnotherKey, Clause: "3.2", // not-held names another key
-		Fails: []string{"S-3.2-echo", "S-11.3-answers-due", "S-2.5-good-token", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-4.2-old-token", "S-4.2-token-of-another-key", "S-4.2-twice", "S-4.2-wrong-token", "S-4.4-granted", "S-7.2-late-release", "S-7.2-late-release-spares-the-next", "S-3.3-released-meanwhile", "S-4.2-other-high-bits", "S-7.2-to-the-millisecond"}},
+		Fails: []string{"S-3.2-echo", "S-11.3-answers-due", "S-2.5-good-token", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-4.2-old-token", "S-4.2-token-of-another-key", "S-4.2-twice", "S-4.2-wrong-token", "S-4.4-granted", "S-7.2-late-release", "S-7.2-late-release-spares-the-next", "S-3.3-released-meanwhile", "S-4.2-other-high-bits", "S-7.2-to-the-millisecond", "S-6.4-thousand"}},
 	{Name: bugAnyOrder, Clause: "3.3", // answers come when they are ready
 		Fails: []string{"S-3.3-do-not-queue-in-turn", "S-3.3-held-back", "S-3.3-refusals-in-turn", "S-3.3-told-late", "S-4.4-at-its-turn", "S-3.3-released-meanwhile", "S-3.3-granted-meanwhile", "S-3.3-spent-in-turn", "S-3.3-superseded-in-turn", "S-6.6-held-back"}},
 	{Name: bugWholeRequestWaits, Clause: "3.3", // the request waits with its answer
@@ -251,7 +251,7 @@ var Mutants = []Mutant{
 	{Name: bugStaleLease, Clause: "3.3", // a grant told late has its whole lease
 		Fails: []string{"S-3.3-told-late", "S-8.1-new-grant-after-asking-again", "S-9.2-kept", "S-9.5-after-a-drop", "S-9.5-not-renewed", "S-9.5-same-token", "S-9.5-without-a-wait", "S-9.2-handed-on", "S-3.3-released-meanwhile", "S-3.3-granted-meanwhile"}},
 	{Name: bugStopsReading, Clause: "3.5", // a connection is not read while an acquire waits
-		Fails: []string{"S-11.3-closed", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-3.6-allowed", "S-4.4-at-its-turn", "S-4.5-while-waiting", "S-6.5-closed-by-the-server", "S-6.5-several", "S-6.5-waiter-leaves", "S-7.2-each-its-own", "S-9.4-same-connection", "S-9.6-is-skipped", "S-9.6-newcomer", "S-9.6-too-late", "S-3.3-released-meanwhile", "S-4.3-extends", "S-9.5-not-renewed", "S-3.3-granted-meanwhile", "S-3.3-superseded-in-turn", "S-4.1-wait-0-is-no-limit", "S-6.6-held-back", "S-9.4-longer-limit", "S-6.2-two-of-one"}},
+		Fails: []string{"S-11.3-closed", "S-3.3-other-keys-pass", "S-3.3-told-late", "S-3.6-allowed", "S-4.4-at-its-turn", "S-4.5-while-waiting", "S-6.5-closed-by-the-server", "S-6.5-several", "S-6.5-waiter-leaves", "S-7.2-each-its-own", "S-9.4-same-connection", "S-9.6-is-skipped", "S-9.6-newcomer", "S-9.6-too-late", "S-3.3-released-meanwhile", "S-4.3-extends", "S-9.5-not-renewed", "S-3.3-granted-meanwhile", "S-3.3-superseded-in-turn", "S-4.1-wait-0-is-no-limit", "S-6.6-held-back", "S-9.4-longer-limit", "S-6.2-two-of-one", "S-6.4-thousand"}},
 	{Name: bugTellsOfTheEnd, Clause: "3.1", // the holder is told of the end of its lease
 		Fails: []string{"S-3.1-nothing-unsolicited", "S-9.2-lease-ended"}},
 	{Name: bugUnfinishedLine, Clause: "2.2", // a last line without LF is executed
@@ -343,7 +343,7 @@ var Mutants = []Mutant{
 	{Name: bugTimeoutForgets, Clause: "9.2", // a nonce whose wait has ended may be used again
 		Fails: []string{"S-9.2-timed-out", "S-9.2-not-queued", "S-9.6-own-limit"}},
 	{Name: bugSilenceFrees, Clause: "11.2", // a connection that is silent for 2 s is closed
-		Fails: []string{"S-11.2-idle", "S-11.2-releases-nothing", "S-4.1-wait-0-is-no-limit", "S-4.3-extends", "S-9.7-ten-seconds", "S-6.3-not-after-the-limit", "S-9.7-cancelled"}},
+		Fails: []string{"S-11.2-idle", "S-11.2-releases-nothing", "S-4.1-wait-0-is-no-limit", "S-4.3-extends", "S-9.7-ten-seconds", "S-9.7-cancelled"}, Sometimes: []string{"S-6.3-not-after-the-limit"}},
 	{Name: bugOneAtATime, Clause: "11.7", // a connection is accepted when the one before has said something
 		Fails: []string{"S-11.7-silent"}},
 	{Name: bugLastRelease, Clause: "3.2", // a release is answered with the key of the one before
@@ -357,7 +357,7 @@ var Mutants = []Mutant{
 	{Name: bugDropsPieces, Clause: "2.2", // a line that comes in many pieces is lost
 		Fails: []string{"S-2.2-pieces"}},
 	{Name: bugThreeAtOnce, Clause: "2.2", // of three lines or more that come at once only the first is read
-		Fails: []string{"S-2.2-several", "S-3.1-one-each", "S-3.5-pipelined", "S-3.6-allowed", "S-11.3-answers-due", "S-3.6-answered", "S-9.7-many"}},
+		Fails: []string{"S-2.2-several", "S-3.1-one-each", "S-3.5-pipelined", "S-3.6-allowed", "S-11.3-answers-due", "S-3.6-answered", "S-9.7-many", "S-6.4-thousand"}},
 	{Name: bugOnlyUTF8, Clause: "2.3", // a key has to be UTF-8
 		Fails: []string{"S-2.3-any-bytes/not-utf-8", "S-2.3-any-bytes/half-utf-8", "S-4.5-pong/not-utf-8", "S-2.6-not-utf-8"}},
 	{Name: bugVersionLast, Clause: "4.6", // the number of fields of a hello is looked at before its version
