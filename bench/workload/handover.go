@@ -13,11 +13,9 @@ import (
 	"github.com/stile-lock/stile/protocol"
 )
 
-// handOver is how long a key lies idle between two holders: while nothing else
-// goes on, which is what a round trip of the echo server is compared with, and
-// while whoever has released asks again at the same moment.
+// handOver is how long a key lies idle between two holders.
 func handOver(env *Env) Workload {
-	const trip, handed, busily = "round trip of the echo server", "release to next grant", "release to next grant, back to back"
+	const trip, handed = "round trip of the echo server", "release to next grant"
 	size := env.Size
 	w := Workload{
 		Name: "hand-over",
@@ -33,23 +31,14 @@ func handOver(env *Env) Workload {
 			Row{Figure: "median time from release to next grant, against a round trip of the echo server", Unit: "×", Aim: 1.25, AtMost: true},
 			func(way way) func(Values) (float64, bool) { return ratio(way.of(handed), trip) }),
 	}
-	w.Rows = append(w.Rows, inEachWay(
-		Row{Figure: "the same while those who have released ask again at once", Unit: "×"},
-		func(way way) func(Values) (float64, bool) { return ratio(way.of(busily), trip) })...)
 	for _, way := range ways {
-		for _, quiet := range []bool{true, false} {
-			name := busily
-			if quiet {
-				name = handed
-			}
-			w.Tasks = append(w.Tasks, Task{way.of(name), func(ctx context.Context) (Values, error) {
-				return env.onNode(ctx, 1, nil, func(n *proc.Node) (Values, error) {
-					r := relay{waiters: size.HandOver, warmup: size.Warmup, duration: size.Duration, way: way, quiet: quiet}
-					l, err := r.run(ctx, load.TCP(n.Addr))
-					return latency(way.of(name), l), err
-				})
-			}})
-		}
+		name := way.of(handed)
+		w.Tasks = append(w.Tasks, Task{name, func(ctx context.Context) (Values, error) {
+			return env.onNode(ctx, 1, nil, func(n *proc.Node) (Values, error) {
+				l, err := relay{waiters: size.HandOver, warmup: size.Warmup, duration: size.Duration, way: way}.run(ctx, load.TCP(n.Addr))
+				return latency(name, l), err
+			})
+		}})
 	}
 	return w
 }
@@ -70,9 +59,6 @@ type relay struct {
 	warmup   time.Duration
 	duration time.Duration
 	way      way
-	// quiet: a key is released when the one who had it before is in line again
-	// and has nothing under way. Else the two compete for the processors.
-	quiet bool
 }
 
 const (
@@ -85,11 +71,7 @@ const (
 func (r relay) run(ctx context.Context, d load.Dial) (load.Latency, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	m := &relaying{
-		relay: r, ledger: load.NewLedger(1), seen: load.NewDistribution(), start: time.Now(),
-		back: make(chan struct{}, r.waiters),
-	}
-	m.back <- struct{}{} // nobody had it before the first
+	m := &relaying{relay: r, ledger: load.NewLedger(1), seen: load.NewDistribution(), start: time.Now()}
 	var crowd []*talk
 	defer func() { closeAll(crowd) }()
 	for range r.waiters {
@@ -105,7 +87,7 @@ func (r relay) run(ctx context.Context, d load.Dial) (load.Latency, error) {
 	var all sync.WaitGroup
 	for i, t := range crowd {
 		all.Go(func() {
-			if err := m.wait(ctx, t, i); err != nil {
+			if err := m.wait(t, i); err != nil {
 				stop(fmt.Errorf("waiter %d: %w", i, err))
 			}
 		})
@@ -125,8 +107,7 @@ type relaying struct {
 	relay
 	ledger *load.Ledger
 	start  time.Time
-	gone   atomic.Int64  // when the last release was written; 0: unknown
-	back   chan struct{} // who has released is in line again, or will not be
+	gone   atomic.Int64 // when the last release was written; 0: unknown
 
 	mu   sync.Mutex
 	seen *load.Distribution
@@ -135,16 +116,8 @@ type relaying struct {
 func (m *relaying) now() int64 { return int64(time.Since(m.start)) }
 
 // wait has one waiter ask for the key again and again.
-func (m *relaying) wait(ctx context.Context, t *talk, i int) error {
+func (m *relaying) wait(t *talk, i int) error {
 	rng := rand.New(rand.NewPCG(1, uint64(i)))
-	released := false // the key, and nobody knows yet that it is in line again
-	inLine := func() {
-		if released && m.quiet {
-			m.back <- struct{}{}
-		}
-		released = false
-	}
-	defer inLine()
 	for n := 0; ; n++ {
 		sent := m.now()
 		if sent > int64(m.warmup+m.duration) {
@@ -153,7 +126,6 @@ func (m *relaying) wait(ctx context.Context, t *talk, i int) error {
 		nonce := m.way.nonce(fmt.Sprint(i), n)
 		if rng.Float64() < m.way.cancel {
 			granted, err := t.giveUp(relayKey, nonce, relayLease)
-			inLine()
 			if err != nil {
 				return err
 			}
@@ -163,21 +135,18 @@ func (m *relaying) wait(ctx context.Context, t *talk, i int) error {
 			}
 			continue
 		}
-		t.acquire(relayKey, 0, relayLease, nonce)
-		if err := t.send(); err != nil {
+		if err := m.hold(t, sent, nonce); err != nil {
 			return err
 		}
-		inLine()
-		if err := m.hold(ctx, t, sent); err != nil {
-			return err
-		}
-		released = true
 	}
 }
 
-// hold waits for the key and gives it back at once, or when nothing else goes
-// on.
-func (m *relaying) hold(ctx context.Context, t *talk, sent int64) error {
+// hold waits for the key and gives it back at once.
+func (m *relaying) hold(t *talk, sent int64, nonce string) error {
+	t.acquire(relayKey, 0, relayLease, nonce)
+	if err := t.send(); err != nil {
+		return err
+	}
 	a, err := t.answer(relayLease)
 	now := m.now()
 	if err != nil {
@@ -191,22 +160,6 @@ func (m *relaying) hold(ctx context.Context, t *talk, sent int64) error {
 		return err
 	}
 	m.add(now)
-	if m.quiet {
-		select {
-		case <-m.back:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		// A round trip: like the one of the echo server before the one that is
-		// measured, and the lines that are under way arrive meanwhile.
-		t.release(relayKey, 1)
-		if err := t.send(); err != nil {
-			return err
-		}
-		if _, err := t.expect(protocol.OpError, relayKey); err != nil {
-			return err
-		}
-	}
 	m.ledger.Returned(0, until)
 	t.release(relayKey, token)
 	m.gone.Store(m.now())
