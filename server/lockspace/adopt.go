@@ -27,7 +27,7 @@ func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 	case GrantEnded:
 		e := s.enterAsIs(c.Key)
 		if e.token != 0 && e.token == c.Token && !e.renewed {
-			s.endGrant(e)
+			s.endGrant(e, Parted)
 			if e.line != nil && e.line.attached.len() > 0 {
 				s.leaveFree(e)
 				s.adopted = true
@@ -84,14 +84,14 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 		fp = fingerprintOf(c.Key, &nonce)
 	}
 	if e.token != 0 && e.deadline <= s.now {
-		s.endGrant(e)
+		s.endGrant(e, Expired)
 	} else if e.token != 0 {
 		conflict = true
 		if e.token > c.Token {
 			return true
 		}
 		again := !nonce.none() && e.nonce == nonce
-		s.endGrant(e)
+		s.endGrant(e, Parted)
 		if again {
 			// One logical acquire, granted on both sides: it goes on.
 			s.unspend(fp)
@@ -118,6 +118,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 		}
 	}
 	s.putGrant(e, c.Token, session, c.Lease, &nonce, fp)
+	s.stats.Granted[Adopted]++
 	e.shared = true // who else was told is not known
 	if r != nil {
 		r.token = e.token
@@ -134,7 +135,7 @@ func (s *Space) adoptWaiter(e *entry, c *Change) {
 	}
 	s.arrivals++
 	r := s.newRequest()
-	r.e, r.nonce, r.fp = e, c.Nonce, fp
+	r.e, r.nonce, r.fp, r.since = e, c.Nonce, fp, s.now
 	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked}
 	s.detachUntil(r, s.now+Time(s.foreignGrace()))
 	s.recordWaiter(r)

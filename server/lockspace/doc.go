@@ -17,6 +17,8 @@
 //   - standby.go: the copy, and how it comes to serve
 //   - snapshot.go: the whole table, in portions
 //   - adopt.go: what two tables that parted make of each other
+//   - stats.go: what has happened, in numbers
+//   - list.go: what is in the table, for people
 //   - digest.go: the table in a form that can be compared
 //   - check.go: the invariants, checked in test builds
 //

@@ -39,6 +39,11 @@ type Effect struct {
 	// asked again. Its loss undoes nothing.
 	Repeat bool
 
+	// Freed is when the key became free that went to this request at once,
+	// for a lease that ended the end of it. Never: it did not stand in line, or
+	// the answer had to wait for its turn.
+	Freed Time
+
 	// Place is what Undo needs to give a granted request its place back.
 	Place Place
 }

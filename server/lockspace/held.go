@@ -19,7 +19,7 @@ func (s *Space) Hold(now Time, a Acquire, until Time) {
 	r := s.await(e, a.Session, a.Tag)
 	s.arrivals++
 	r.place = Place{arrival: s.arrivals, until: Never, asked: a.Lease}
-	r.nonce, r.noQueue, r.mayQueue = a.Nonce, a.Wait < 0, a.MayQueue
+	r.nonce, r.noQueue, r.mayQueue, r.since = a.Nonce, a.Wait < 0, a.MayQueue, s.now
 	if a.Wait > 0 {
 		r.place.until = s.now + Time(a.Wait)
 	}
@@ -146,6 +146,7 @@ func (s *Space) endHeld(r *request) {
 	e := r.e
 	s.leaveHeld(r)
 	if r.place.until <= s.now {
+		s.stats.TimedOut[AtLimit]++
 		s.finish(r, TimedOut, 0)
 	} else {
 		s.finish(r, Refused, protocol.CodeNoActive)

@@ -17,8 +17,9 @@ func TestImports(t *testing.T) {
 		"strconv": nil,
 		"time":    {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 
-		"github.com/stile-lock/stile/protocol":            nil,
-		"github.com/stile-lock/stile/protocol/invariants": nil,
-		"github.com/zeebo/xxh3":                           nil,
+		"github.com/stile-lock/stile/protocol":             nil,
+		"github.com/stile-lock/stile/protocol/invariants":  nil,
+		"github.com/stile-lock/stile/server/internal/hist": nil,
+		"github.com/zeebo/xxh3":                            nil,
 	})
 }

@@ -58,6 +58,7 @@ type request struct {
 	e       *entry
 	place   Place
 	fp      fingerprint
+	since   Time   // when it was asked, or this node learnt of it
 	token   uint64 // ended, Granted
 
 	// Small fields side by side: a request fits 160 bytes.
@@ -230,11 +231,14 @@ func (s *Space) answer(e *entry, a *Acquire, kind Kind, code protocol.Code, repe
 func (s *Space) emit(e *entry, session Session, tag uint64, kind Kind, code protocol.Code, token uint64, repeat bool, p Place) {
 	eff := Effect{Session: session, Tag: tag, Kind: kind, Code: code, Key: e.key}
 	if kind == Granted {
-		eff.Token, eff.Repeat, eff.Place = token, repeat, p
+		eff.Token, eff.Repeat, eff.Place, eff.Freed = token, repeat, p, Never
 		// An answer that was held back tells what is left by now: the client
 		// counts from a moment that may lie after the grant.
 		if e.token == token {
 			eff.Lease = max(0, time.Duration(e.deadline-s.now)).Truncate(time.Millisecond)
+			if !repeat {
+				eff.Freed = s.freed
+			}
 		}
 	}
 	s.effects = append(s.effects, eff)

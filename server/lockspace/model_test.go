@@ -301,6 +301,25 @@ func (m *model) release(now Time, key []byte, token uint64) bool {
 	return true
 }
 
+// breakKey is Break: the holder's token, and that of who has the key then.
+func (m *model) breakKey(now Time, key []byte, token uint64) (holder, next uint64) {
+	m.begin(now)
+	m.settle(string(key))
+	g := m.grant(string(key))
+	if g == nil || g.token != token {
+		return m.tokenOf(string(key)), 0
+	}
+	m.endGrant(g)
+	return token, m.tokenOf(string(key))
+}
+
+func (m *model) tokenOf(key string) uint64 {
+	if g := m.grant(key); g != nil {
+		return g.token
+	}
+	return 0
+}
+
 func (m *model) keep(now Time, key []byte, token uint64, lease time.Duration) (time.Duration, bool) {
 	m.begin(now)
 	m.settle(string(key))

@@ -141,6 +141,15 @@ func TestAgainstModel(t *testing.T) {
 				key := genKey.Draw(t, "key")
 				g.release(key, drawToken(t, g, key, genKey))
 			},
+			"break": func(t *rapid.T) {
+				step(t, g)
+				key := genKey.Draw(t, "key")
+				g.breakKey(key, drawToken(t, g, key, genKey))
+			},
+			"list": func(t *rapid.T) {
+				step(t, g)
+				g.list(rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "portion"), rapid.SampledFrom([]int{0, 1, 3, 100}).Draw(t, "waiters"))
+			},
 			"keep": func(t *rapid.T) {
 				step(t, g)
 				key := genKey.Draw(t, "key")

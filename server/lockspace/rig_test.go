@@ -143,6 +143,7 @@ func (g *rig) after() {
 		g.t.Fatalf("%d waiters, want %d", got, want)
 	}
 	g.checkNext()
+	g.checkStats()
 }
 
 // ending is after, for a call that may have ended a grant.
@@ -151,6 +152,26 @@ func (g *rig) ending(key string, token uint64, nonce Nonce) {
 	g.observer.over(key, token, nonce)
 	g.after()
 	g.observer.over("", 0, Nonce{})
+}
+
+// checkStats checks that the grants that were made, and have not ended, are
+// those that are held, and that all answers were counted.
+func (g *rig) checkStats() {
+	g.t.Helper()
+	st := g.space.Stats()
+	made, over := st.Granted[Immediate]+st.Granted[HandedOver]+st.Granted[Adopted], uint64(0)
+	for _, n := range st.Ended {
+		over += n
+	}
+	if made-over != uint64(g.space.Held()) {
+		g.t.Fatalf("%d grants were counted and %d ends, but %d keys are held", made, over, g.space.Held())
+	}
+	if n := st.Wait.Count(); n != made {
+		g.t.Fatalf("%d grants were made, and %d waits counted", made, n)
+	}
+	if n := st.Hold.Count(); n != over-st.Ended[Undone] {
+		g.t.Fatalf("%d grants ended that were not undone, and %d holds were counted", over-st.Ended[Undone], n)
+	}
 }
 
 // checkNext compares Next. A Space may also want to be woken to forget spent
@@ -208,6 +229,25 @@ func (g *rig) release(key string, token uint64) bool {
 	}
 	g.ending(key, token, Nonce{})
 	return got
+}
+
+// breakKey breaks the lock, and returns the token of its holder.
+func (g *rig) breakKey(key string, token uint64) (holder, next uint64) {
+	g.t.Helper()
+	g.begin()
+	k := g.key(key)
+	wantHolder, wantNext := g.model.breakKey(g.now, k, token)
+	holder, next = g.space.Break(g.now, k, token)
+	if holder != wantHolder || next != wantNext {
+		g.t.Fatalf("Break(%q, %d) = %d, %d, want %d, %d", key, token, holder, next, wantHolder, wantNext)
+	}
+	broken := holder == token && token != 0
+	g.observer.release(key, token, broken) // who may do it is another matter
+	if !broken {
+		token = 0
+	}
+	g.ending(key, token, Nonce{})
+	return holder, next
 }
 
 func (g *rig) keep(key string, token uint64, lease time.Duration) (time.Duration, bool) {

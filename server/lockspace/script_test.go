@@ -26,6 +26,7 @@ import (
 //	acquire A k [wait=5s] [lease=1s] [nonce=n] [no-room]
 //	refuse A k bad-request          a malformed acquire, answered in its turn
 //	release k 7
+//	break k 7                       as an operator does
 //	keep k 7 lease=10s
 //	cancel k n
 //	drop A                          the connection is gone
@@ -149,6 +150,19 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		result = "not held\n"
 		if s.release(key, token) {
 			result = "released\n"
+		}
+	case "break":
+		key, token := a.next(), a.number(a.next())
+		a.end()
+		switch holder, next := s.breakKey(key, token); {
+		case holder == 0:
+			result = "not held\n"
+		case holder != token:
+			result = fmt.Sprintf("held under token %d\n", holder)
+		case next == 0:
+			result = "broken\n"
+		default:
+			result = fmt.Sprintf("broken, token %d has the key\n", next)
 		}
 	case "keep":
 		key, token := a.next(), a.number(a.next())

@@ -82,6 +82,8 @@ type Space struct {
 	highest  uint64 // the greatest token that was ever in the table
 	effects  []Effect
 	changes  []Change
+	stats    Stats
+	freed    Time // during handOver, when the key became free; else Never
 
 	// Until then no lease ends and the first replicated waiter of a key has
 	// the key reserved; behind lists the keys left free for it though others
@@ -111,6 +113,8 @@ func New(cfg Config) *Space {
 		cfg:      cfg,
 		now:      math.MinInt64, // a clock may count from anywhere
 		hashMask: math.MaxUint64,
+
+		freed: Never,
 
 		reservedUntil: math.MinInt64,
 		placesUntil:   math.MinInt64,
@@ -170,6 +174,7 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 	switch {
 	case e.token == 0 && !s.reserved(e, p.arrival):
 		if s.grant(e, a.Session, p.asked, &a.Nonce, fp) {
+			s.stats.grant(Immediate, time.Duration(s.now-s.askedAt(a)))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
 			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
@@ -179,21 +184,30 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 			s.spend(fp)
 			s.recordNonce(NonceSpent, e, &a.Nonce)
 		}
+		s.stats.TimedOut[AtOnce]++
 		s.answer(e, a, TimedOut, 0, false, p)
 	case !a.MayQueue || e.line != nil && e.line.attached.len()+e.line.detached >= s.cfg.MaxWaitersPerKey:
 		s.answer(e, a, Refused, protocol.CodeQueueFull, false, p)
 	default:
-		s.queueUp(e, a, p, fp)
+		s.queueUp(e, a, p, fp, s.askedAt(a))
 	}
 }
 
-// queueUp makes the acquire wait in line.
-func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint) {
+// askedAt is when the acquire came.
+func (s *Space) askedAt(a *Acquire) Time {
+	if a.held != nil {
+		return a.held.since
+	}
+	return s.now
+}
+
+// queueUp makes the acquire wait in line, as one that has waited since then.
+func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint, since Time) {
 	r := a.held
 	if r == nil {
 		r = s.await(e, a.Session, a.Tag)
 	}
-	r.place, r.nonce, r.fp = p, a.Nonce, fp
+	r.place, r.nonce, r.fp, r.since = p, a.Nonce, fp, since
 	s.enqueue(r)
 	if !r.nonce.none() {
 		s.claims[fp] = claim{r: r}
@@ -230,6 +244,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 			s.extend(e, e.deadline)
 			e.renewed = true
 		}
+		s.stats.Granted[Repeated]++
 		s.answer(e, a, Granted, 0, true, p)
 		return true
 	}
@@ -241,6 +256,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	}
 	// Queued or detached: the new request takes the place over.
 	p.arrival = old.place.arrival
+	since := old.since
 	if old.state == detached {
 		s.leaveDetached(old)
 		s.freeRequest(old)
@@ -252,9 +268,11 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	case a.Wait < 0 && !free:
 		s.spend(fp)
 		s.recordNonce(NonceSpent, e, &a.Nonce)
+		s.stats.TimedOut[AtOnce]++
 		s.answer(e, a, TimedOut, 0, false, p)
 	case free:
 		if s.grant(e, a.Session, p.asked, &a.Nonce, fp) {
+			s.stats.grant(Immediate, time.Duration(s.now-since))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
 			delete(s.claims, fp)
@@ -262,7 +280,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
 		}
 	default:
-		s.queueUp(e, a, p, fp)
+		s.queueUp(e, a, p, fp, since)
 	}
 	if e.token == 0 {
 		s.grantNext(e) // it may have stood before others
@@ -296,11 +314,32 @@ func (s *Space) Release(now Time, key []byte, token uint64) bool {
 	}
 	held := e.token == token && token != 0
 	if held {
-		s.endGrant(e)
-		s.grantNext(e)
+		s.handOver(e, Released)
 	}
 	s.leave(e)
 	return held
+}
+
+// Break ends the grant of the key as an operator asks: as if its lease ended
+// now. It returns the token of the holder, 0 if there is none; the grant was
+// broken if that is `token`. next is the token of who has the key then, 0 for
+// nobody.
+func (s *Space) Break(now Time, key []byte, token uint64) (holder, next uint64) {
+	s.begin(now)
+	s.mustServe()
+	if invariants.Enabled {
+		defer s.check()
+	}
+	e := s.find(key)
+	if e == nil {
+		return 0, 0
+	}
+	defer s.leave(e)
+	if holder = e.token; holder != token || token == 0 {
+		return holder, 0
+	}
+	s.handOver(e, Broken)
+	return holder, e.token
 }
 
 // Keep makes the lease of the grant end `lease` from now, which may be sooner
@@ -343,8 +382,7 @@ func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 		s.spend(fp) // its acquire may still be on its way
 		s.recordNonce(NonceSpent, e, &nonce)
 	case c.e == e && e.nonce == nonce:
-		s.endGrant(e)
-		s.grantNext(e)
+		s.handOver(e, Cancelled)
 	case c.r != nil && c.r.e == e && c.r.nonce == nonce:
 		s.spend(fp)
 		s.recordNonce(NonceSpent, e, &nonce)
@@ -352,6 +390,7 @@ func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 			s.leaveDetached(c.r)
 			s.freeRequest(c.r)
 		} else {
+			s.stats.TimedOut[ByCancel]++
 			s.end(c.r, TimedOut, 0)
 		}
 		if e.token == 0 {
@@ -428,6 +467,7 @@ func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
 		return
 	}
 	nonce, fp := e.nonce, e.fp
+	s.stats.Ended[Undone]++
 	s.takeGrant(e)
 	if s.cfg.Record {
 		s.changes = append(s.changes, Change{Kind: GrantUndone, Key: e.key, Token: token})
@@ -435,7 +475,7 @@ func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
 	if !nonce.none() {
 		if p.until > s.now {
 			r := s.newRequest()
-			r.e, r.place, r.nonce, r.fp = e, p, nonce, fp
+			r.e, r.place, r.nonce, r.fp, r.since = e, p, nonce, fp, s.now
 			s.detach(r)
 			s.recordWaiter(r)
 		} else {
@@ -498,8 +538,7 @@ func (s *Space) Advance(now Time, most int) (more bool) {
 			return true
 		}
 		e := s.leases.items[0].v
-		s.endGrant(e)
-		s.grantNext(e)
+		s.handOver(e, Expired)
 		s.leave(e)
 	}
 	return false
@@ -579,9 +618,17 @@ func (s *Space) mustServe() {
 // find returns the key's entry after ending what is overdue on it, or nil if
 // nobody uses the key. The caller calls leave when done.
 func (s *Space) find(key []byte) *entry {
+	e := s.findAsIs(key)
+	if e != nil {
+		s.settle(e)
+	}
+	return e
+}
+
+// findAsIs is find, but ends nothing.
+func (s *Space) findAsIs(key []byte) *entry {
 	for e := s.keys[s.hash(key)]; e != nil; e = e.next {
 		if bytes.Equal(e.key, key) {
-			s.settle(e)
 			return e
 		}
 	}
@@ -661,8 +708,7 @@ func (s *Space) settle(e *entry) {
 		return
 	}
 	if e.deadline <= s.now && !s.standby && s.now >= s.reservedUntil {
-		s.endGrant(e)
-		s.grantNext(e)
+		s.handOver(e, Expired)
 	}
 }
 
@@ -730,8 +776,21 @@ func (s *Space) leaseFor(asked time.Duration) time.Duration {
 	return min(asked, s.cfg.MaxLease)
 }
 
+// handOver ends the grant and gives the key to the next in line.
+func (s *Space) handOver(e *entry, how EndKind) {
+	freed := s.now
+	if how == Expired {
+		freed = max(e.deadline, s.reservedUntil)
+	}
+	s.endGrant(e, how)
+	s.freed = freed
+	s.grantNext(e)
+	s.freed = Never
+}
+
 // endGrant makes the key free. The caller grants it to the next in line.
-func (s *Space) endGrant(e *entry) {
+func (s *Space) endGrant(e *entry, how EndKind) {
+	s.stats.end(how, e, s.now)
 	if e.inherited {
 		s.ended = append(s.ended, Ended{Key: bytes.Clone(e.key), Token: e.token})
 	}
@@ -766,6 +825,7 @@ func (s *Space) grantNext(e *entry) {
 			continue
 		}
 		r.token = e.token
+		s.stats.grant(HandedOver, time.Duration(s.now-r.since))
 		s.end(r, Granted, 0)
 		return
 	}
@@ -792,6 +852,7 @@ func (s *Space) timeOut(r *request) {
 			s.grantNext(e) // it may have stood before others
 		}
 	} else {
+		s.stats.TimedOut[AtLimit]++
 		s.end(r, TimedOut, 0)
 	}
 }

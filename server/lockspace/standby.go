@@ -90,7 +90,7 @@ func (s *Space) Standby() bool { return s.standby }
 // replicate puts a replica into the line of a key.
 func (s *Space) replicate(e *entry, p Place, nonce *Nonce, fp fingerprint) {
 	r := s.newRequest()
-	r.e, r.place, r.nonce, r.fp = e, p, *nonce, fp
+	r.e, r.place, r.nonce, r.fp, r.since = e, p, *nonce, fp, s.now
 	r.state, r.replica = detached, true
 	ln := s.lineOf(e)
 	ln.detached++
