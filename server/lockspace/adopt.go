@@ -94,11 +94,11 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 		s.endGrant(e, Parted)
 		if again {
 			// One logical acquire, granted on both sides: it goes on.
-			s.unspend(fp)
+			s.spent.remove(fp)
 		}
 	}
 	var r *request
-	if cl, known := s.claims[fp]; !nonce.none() && known {
+	if cl, known := s.claimOf(fp); !nonce.none() && known {
 		if r = cl.r; r == nil {
 			// The client has done with it here. The lease may be in use all the
 			// same, so it runs, but the nonce stays spent.
@@ -130,7 +130,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 func (s *Space) adoptWaiter(e *entry, c *Change) {
 	fp := fingerprintOf(c.Key, &c.Nonce)
 	until := s.limit(c.Wait)
-	if _, known := s.claims[fp]; known || until <= s.now {
+	if _, known := s.claimOf(fp); known || until <= s.now {
 		return
 	}
 	s.arrivals++

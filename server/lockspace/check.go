@@ -6,15 +6,17 @@ import "fmt"
 // every change. It looks at everything; so a large Space is checked once in
 // as many calls as there are things to look at.
 func (s *Space) check() {
-	size := s.waits.len() + s.leases.len() + len(s.claims) + len(s.turns)
+	size := s.waits.len() + s.leases.len() + len(s.claims) + s.spent.n + len(s.turns)
 	if s.unchecked++; size > 64 && s.unchecked < size {
 		return
 	}
 	s.unchecked = 0
 	grants, attached, detachedN, owed := 0, 0, 0, 0
-	for hash, e := range s.keys {
+	keys := 0
+	for i, e := range s.keys.buckets {
 		for ; e != nil; e = e.next {
-			if e.hash != hash || s.hash(e.key) != hash {
+			keys++
+			if s.hash(e.key) != e.hash || s.keys.bucket(e.hash) != &s.keys.buckets[i] {
 				s.broken("key %q is filed under a wrong hash", e.key)
 			}
 			if e.token == 0 && e.line == nil {
@@ -58,6 +60,9 @@ func (s *Space) check() {
 			}
 		}
 	}
+	if keys != s.keys.n {
+		s.broken("%d keys are filed, %d are counted", keys, s.keys.n)
+	}
 	if grants != s.leases.len() {
 		s.broken("%d keys are held, but %d leases run", grants, s.leases.len())
 	}
@@ -91,11 +96,9 @@ func (s *Space) check() {
 	for _, e := range s.behind {
 		listed[e] = true
 	}
-	for _, e := range s.keys {
-		for ; e != nil; e = e.next {
-			if e.behind && !listed[e] {
-				s.broken("key %q is left free, and nobody will see to it", e.key)
-			}
+	for e := range s.keys.all() {
+		if e.behind && !listed[e] {
+			s.broken("key %q is left free, and nobody will see to it", e.key)
 		}
 	}
 	unanswered := 0
@@ -124,14 +127,24 @@ func (s *Space) check() {
 			s.broken("the turn for %q does not end with its youngest", t.e.key)
 		}
 	}
-	claims := s.spent.n
-	for _, c := range s.claims {
-		if c.e != nil || c.r != nil {
-			claims++
+	for fp, c := range s.claims {
+		if c.e == nil && c.r == nil || s.spent.has(fp) {
+			s.broken("a nonce that is claimed is claimed by nobody, or spent")
 		}
 	}
-	if claims != len(s.claims) {
-		s.broken("%d nonces are known, but %d are accounted for", len(s.claims), claims)
+	indexed := 0
+	for _, i := range s.spent.index {
+		if i != 0 {
+			indexed++
+		}
+	}
+	for i := range s.spent.n {
+		if slot, there := s.spent.slot(s.spent.at(i).fp); !there || s.spent.at(i) != &s.spent.ring[s.spent.index[slot]-1] {
+			s.broken("spent nonce %d is not in the index, or twice", i)
+		}
+	}
+	if indexed != s.spent.n {
+		s.broken("%d nonces are spent, %d are in the index", s.spent.n, indexed)
 	}
 }
 

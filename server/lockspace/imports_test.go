@@ -10,12 +10,14 @@ import (
 // as an argument, and the table's behaviour is a matter of its calls alone.
 func TestImports(t *testing.T) {
 	purity.Check(t, map[string][]string{
-		"bytes":   nil,
-		"fmt":     {"Sprintf"},
-		"math":    nil,
-		"slices":  nil,
-		"strconv": nil,
-		"time":    {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
+		"bytes":     nil,
+		"fmt":       {"Sprintf"},
+		"iter":      nil,
+		"math":      nil,
+		"math/bits": nil,
+		"slices":    nil,
+		"strconv":   nil,
+		"time":      {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 
 		"github.com/stile-lock/stile/protocol":             nil,
 		"github.com/stile-lock/stile/protocol/invariants":  nil,

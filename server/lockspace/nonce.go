@@ -62,6 +62,14 @@ type claim struct {
 	e *entry
 }
 
+// claimOf is what is known of a pair.
+func (s *Space) claimOf(fp fingerprint) (c claim, known bool) {
+	if c, known = s.claims[fp]; known {
+		return c, true
+	}
+	return claim{}, s.spent.has(fp)
+}
+
 // spend marks the pair as spent, to be remembered for SpentFor.
 func (s *Space) spend(fp fingerprint) {
 	s.spendAt(fp, s.now)
@@ -71,39 +79,18 @@ func (s *Space) spend(fp fingerprint) {
 func (s *Space) spendAt(fp fingerprint, at Time) {
 	s.forgetSpent()
 	if s.spent.n >= s.cfg.MaxSpent {
-		delete(s.claims, s.spent.pop().fp)
-	}
-	s.claims[fp] = claim{}
-	s.spent.push(spentNonce{fp, at})
-}
-
-// unspend makes a spent pair unknown again: the serving node forgot it first.
-// It forgets in the order in which they were spent, so the search from the
-// oldest on is a short one.
-func (s *Space) unspend(fp fingerprint) {
-	for i := range s.spent.n {
-		if s.spent.at(i).fp == fp {
-			for ; i > 0; i-- {
-				*s.spent.at(i) = *s.spent.at(i - 1)
-			}
-			s.spent.pop()
-			s.spent.shifts++
-			break
-		}
+		s.spent.pop()
 	}
 	delete(s.claims, fp)
+	s.spent.push(spentNonce{fp, at})
 }
 
 // forgetSpent drops what has been remembered long enough.
 func (s *Space) forgetSpent() {
 	for s.spent.n > 0 && s.spent.front().at+Time(s.cfg.SpentFor) <= s.now {
-		delete(s.claims, s.spent.pop().fp)
+		s.spent.pop()
 	}
-	if s.spent.n == 0 && len(s.claims) == 0 && len(s.spent.ring) > keptPool {
-		// A burst has passed: give its memory back. Maps never shrink.
-		s.spent.ring, s.spent.head = nil, 0
-		s.claims = make(map[fingerprint]claim)
-	}
+	s.spent.giveBack()
 }
 
 // nextForget is when forgetSpent is due. It lies past the moment the oldest
@@ -113,40 +100,4 @@ func (s *Space) nextForget() Time {
 		return Never
 	}
 	return s.spent.front().at + Time(s.cfg.SpentFor+s.cfg.SpentFor/8)
-}
-
-type spentNonce struct {
-	fp fingerprint
-	at Time
-}
-
-// fifo is a queue in a ring that doubles when full.
-type fifo struct {
-	ring    []spentNonce
-	head, n int
-	popped  uint64 // how many went: the place of the front among all there ever were
-	shifts  uint64 // how often older ones were moved to a later place
-}
-
-func (q *fifo) front() *spentNonce { return &q.ring[q.head] }
-
-func (q *fifo) at(i int) *spentNonce { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
-
-func (q *fifo) push(v spentNonce) {
-	if q.n == len(q.ring) {
-		grown := make([]spentNonce, max(64, 2*q.n))
-		k := copy(grown, q.ring[q.head:])
-		copy(grown[k:], q.ring[:q.head])
-		q.ring, q.head = grown, 0
-	}
-	q.ring[(q.head+q.n)&(len(q.ring)-1)] = v
-	q.n++
-}
-
-func (q *fifo) pop() spentNonce {
-	v := q.ring[q.head]
-	q.head = (q.head + 1) & (len(q.ring) - 1)
-	q.n--
-	q.popped++
-	return v
 }

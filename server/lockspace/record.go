@@ -57,7 +57,7 @@ func fingerprintFrom(pair [16]byte) (fp fingerprint) {
 // whether it did.
 func (s *Space) learnSpent(pair [16]byte, age time.Duration) bool {
 	fp := fingerprintFrom(pair)
-	if _, known := s.claims[fp]; known || age >= s.cfg.SpentFor {
+	if _, known := s.claimOf(fp); known || age >= s.cfg.SpentFor {
 		return false
 	}
 	s.spendAt(fp, s.now-Time(max(0, age)))

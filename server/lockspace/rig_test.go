@@ -350,7 +350,7 @@ func (g *rig) drain(dropFirst bool) {
 func nothingLeft(t tb, s *Space) {
 	t.Helper()
 	for what, n := range map[string]int{
-		"keys": len(s.keys), "leases": s.leases.len(), "waits": s.waits.len(), "turns": len(s.turns),
+		"keys": s.keys.n, "leases": s.leases.len(), "waits": s.waits.len(), "turns": len(s.turns),
 		"sessions": len(s.sessions), "claims": len(s.claims), "spent nonces": s.spent.n,
 	} {
 		if n != 0 {

@@ -167,11 +167,9 @@ func TestRoles(t *testing.T) {
 				if more || p.now < s.reservedUntil || s.standby {
 					continue
 				}
-				for _, e := range s.keys {
-					for ; e != nil; e = e.next {
-						if e.token == 0 && e.line != nil && e.line.attached.len() > 0 {
-							t.Fatalf("%q is free though somebody waits", e.key)
-						}
+				for e := range s.keys.all() {
+					if e.token == 0 && e.line != nil && e.line.attached.len() > 0 {
+						t.Fatalf("%q is free though somebody waits", e.key)
 					}
 				}
 			}
@@ -372,7 +370,7 @@ func TestCopyCatchesUp(t *testing.T) {
 	}
 	// The oldest are forgotten first, the one used again last.
 	s.Advance(Time(cfg.SpentFor)+50, math.MaxInt)
-	if c, known := s.claims[fingerprintOf(key, &n)]; !known || c != (claim{}) || s.spent.n != 1 {
+	if c, known := s.claimOf(fingerprintOf(key, &n)); !known || c != (claim{}) || s.spent.n != 1 {
 		t.Errorf("%d nonces are spent, the last one: %v", s.spent.n, known)
 	}
 }

@@ -258,10 +258,8 @@ func (s *script) state() string { return stateOf(s.space, s.names, s.live) }
 func stateOf(s *Space, names map[Session]string, live []Session) string {
 	var b strings.Builder
 	var entries []*entry
-	for _, e := range s.keys {
-		for ; e != nil; e = e.next {
-			entries = append(entries, e)
-		}
+	for e := range s.keys.all() {
+		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *entry) int { return strings.Compare(string(a.key), string(b.key)) })
 	for _, e := range entries {

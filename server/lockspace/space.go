@@ -64,8 +64,8 @@ type Space struct {
 	now     Time
 	standby bool
 
-	keys     map[uint64]*entry // by hash; equal hashes are chained
-	hashMask uint64            // all ones; tests make hashes collide
+	keys     table
+	hashMask uint64 // all ones; tests make hashes collide
 
 	leases heap[*entry]   // by deadline
 	waits  heap[*request] // everybody in a line and the detached, by limit
@@ -73,10 +73,10 @@ type Space struct {
 	holds     heap[*request] // those held, by the end of their time
 	heldOrder heap[inLine]   // the same, by arrival
 
-	turns    map[turn]*request    // the youngest unanswered one
-	sessions map[Session]*request // the oldest unanswered one
-	claims   map[fingerprint]claim
-	spent    fifo
+	turns    map[turn]*request     // the youngest unanswered one
+	sessions map[Session]*request  // the oldest unanswered one
+	claims   map[fingerprint]claim // of those that are queued or granted
+	spent    spentSet
 
 	arrivals uint64
 	highest  uint64 // the greatest token that was ever in the table
@@ -119,10 +119,11 @@ func New(cfg Config) *Space {
 		reservedUntil: math.MinInt64,
 		placesUntil:   math.MinInt64,
 
-		keys:     make(map[uint64]*entry),
+		keys:     newTable(),
 		turns:    make(map[turn]*request),
 		sessions: make(map[Session]*request),
 		claims:   make(map[fingerprint]claim),
+		spent:    spentSet{seed: cfg.Seed},
 	}
 }
 
@@ -221,14 +222,14 @@ func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint, since Tim
 // resume handles an acquire whose nonce is known. It reports whether that
 // was all.
 func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool) {
-	c, known := s.claims[fp]
+	c, known := s.claimOf(fp)
 	if known && c.r != nil && s.overdue(c.r) {
 		at := c.r.e
 		s.timeOut(c.r)
 		if at != e {
 			s.leave(at)
 		}
-		c, known = s.claims[fp]
+		c, known = s.claimOf(fp)
 	}
 	if !known {
 		return false
@@ -376,7 +377,7 @@ func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 	e := s.enter(key)
 	defer s.leave(e)
 	fp := fingerprintOf(key, &nonce)
-	c, known := s.claims[fp]
+	c, known := s.claimOf(fp)
 	switch {
 	case !known:
 		s.spend(fp) // its acquire may still be on its way
@@ -627,12 +628,7 @@ func (s *Space) find(key []byte) *entry {
 
 // findAsIs is find, but ends nothing.
 func (s *Space) findAsIs(key []byte) *entry {
-	for e := s.keys[s.hash(key)]; e != nil; e = e.next {
-		if bytes.Equal(e.key, key) {
-			return e
-		}
-	}
-	return nil
+	return s.lookUp(s.hash(key), key)
 }
 
 // enter is find, with a new entry for a key that has none.
@@ -645,11 +641,8 @@ func (s *Space) enter(key []byte) *entry {
 // enterAsIs is enter, but ends nothing.
 func (s *Space) enterAsIs(key []byte) *entry {
 	hash := s.hash(key)
-	first := s.keys[hash]
-	for e := first; e != nil; e = e.next {
-		if bytes.Equal(e.key, key) {
-			return e
-		}
+	if e := s.lookUp(hash, key); e != nil {
+		return e
 	}
 	e := s.entries
 	if e == nil {
@@ -658,9 +651,18 @@ func (s *Space) enterAsIs(key []byte) *entry {
 		s.entries, s.pooledEntries = e.next, s.pooledEntries-1
 	}
 	e.key = append(e.key[:0], key...)
-	e.hash, e.next = hash, first
-	s.keys[hash] = e
+	e.hash = hash
+	s.keys.add(e)
 	return e
+}
+
+func (s *Space) lookUp(hash uint64, key []byte) *entry {
+	for e := s.keys.first(hash); e != nil; e = e.next {
+		if e.hash == hash && bytes.Equal(e.key, key) {
+			return e
+		}
+	}
+	return nil
 }
 
 // leave forgets the entry if nobody uses the key any more. Calling it twice
@@ -678,18 +680,7 @@ func (s *Space) leave(e *entry) {
 	if e.token != 0 || len(e.key) == 0 {
 		return
 	}
-	if first := s.keys[e.hash]; first == e {
-		if e.next == nil {
-			delete(s.keys, e.hash)
-		} else {
-			s.keys[e.hash] = e.next
-		}
-	} else {
-		for first.next != e {
-			first = first.next
-		}
-		first.next = e.next
-	}
+	s.keys.drop(e)
 	*e = entry{key: e.key[:0]} // no key: not in use
 	if s.pooledEntries < keptPool {
 		e.next = s.entries

@@ -195,7 +195,7 @@ func (s *Space) dropGrant(e *entry) {
 
 // unclaim makes a nonce unknown, whatever it was on the copy.
 func (s *Space) unclaim(fp fingerprint) {
-	c, known := s.claims[fp]
+	c, known := s.claimOf(fp)
 	switch {
 	case !known:
 		return
@@ -205,7 +205,9 @@ func (s *Space) unclaim(fp fingerprint) {
 	case c.e != nil:
 		s.takeGrant(c.e)
 	default:
-		s.unspend(fp)
+		// The serving node forgot it first. It forgets in the order in which they
+		// were spent, so not many are older.
+		s.spent.remove(fp)
 	}
 	delete(s.claims, fp)
 }
