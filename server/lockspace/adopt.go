@@ -47,7 +47,7 @@ func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 			// It was cancelled, or has had its turn, on the other side.
 			e := r.e
 			if s.cfg.Record {
-				s.changes = append(s.changes, Change{Kind: WaiterLeft, Key: e.key, Nonce: r.nonce})
+				s.changes = append(s.changes, Change{Kind: WaiterLeft, Key: e.key, Nonce: r.name.nonce})
 			}
 			s.leaveDetached(r)
 			s.freeRequest(r)
@@ -90,7 +90,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 		if e.token > c.Token {
 			return true
 		}
-		again := !nonce.none() && e.nonce == nonce
+		again := !nonce.none() && e.name.value() == nonce
 		s.endGrant(e, Parted)
 		if again {
 			// One logical acquire, granted on both sides: it goes on.
@@ -117,7 +117,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 			s.leaveLine(r)
 		}
 	}
-	s.putGrant(e, c.Token, session, c.Lease, &nonce, fp)
+	s.putGrant(e, c.Token, session, c.Lease, s.newName(&nonce, fp))
 	s.stats.Granted[Adopted]++
 	e.shared = true // who else was told is not known
 	if r != nil {
@@ -135,7 +135,7 @@ func (s *Space) adoptWaiter(e *entry, c *Change) {
 	}
 	s.arrivals++
 	r := s.newRequest()
-	r.e, r.nonce, r.fp, r.since = e, c.Nonce, fp, s.now
+	r.e, r.name, r.since = e, s.newName(&c.Nonce, fp), s.now
 	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked}
 	s.detachUntil(r, s.now+Time(s.foreignGrace()))
 	s.recordWaiter(r)

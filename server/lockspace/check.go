@@ -27,7 +27,7 @@ func (s *Space) check() {
 				if it := s.leases.items[e.leaseSlot]; it.v != e || it.at != int64(e.deadline) {
 					s.broken("the lease of %q is not where it says", e.key)
 				}
-				if c := s.claims[e.fp]; !e.nonce.none() && c.e != e {
+				if e.name != nil && s.claims[e.name.fp].e != e {
 					s.broken("the nonce of the holder of %q is not claimed", e.key)
 				}
 			}
@@ -74,7 +74,7 @@ func (s *Space) check() {
 		if int(r.waitSlot) != i || r.state != queued && r.state != detached {
 			s.broken("slot %d of the waits is wrong", i)
 		}
-		if c := s.claims[r.fp]; !r.nonce.none() && c.r != r {
+		if r.name != nil && s.claims[r.name.fp].r != r {
 			s.broken("the nonce of a waiter for %q is not claimed", r.e.key)
 		}
 	}

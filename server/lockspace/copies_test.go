@@ -98,11 +98,11 @@ func (c *copies) same(s *Space, what string) {
 	}
 	for _, it := range c.active.waits.items {
 		r := it.v
-		if r.nonce.none() {
+		if r.name == nil {
 			continue
 		}
-		if of := s.claims[r.fp].r; of.place != r.place && r.place.until > c.active.now {
-			c.t.Fatalf("%s: the place of %s is %+v, want %+v", what, r.nonce.Bytes(), of.place, r.place)
+		if of := s.claims[r.name.fp].r; of.place != r.place && r.place.until > c.active.now {
+			c.t.Fatalf("%s: the place of %s is %+v, want %+v", what, r.name.nonce.Bytes(), of.place, r.place)
 		}
 	}
 	// Where the memory for spent nonces is short, who has forgotten what

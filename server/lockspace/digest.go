@@ -21,7 +21,7 @@ func (s *Space) Digest(buf []byte) []byte {
 	}
 	for _, it := range s.waits.items {
 		r := it.v
-		if r.nonce.none() {
+		if r.name == nil {
 			continue
 		}
 		if waiters[r.e] == nil && r.e.token == 0 {
@@ -36,17 +36,18 @@ func (s *Space) Digest(buf []byte) []byte {
 			buf = append(buf, " free"...)
 		} else {
 			buf = append(strconv.AppendUint(append(buf, ' '), e.token, 10), ' ')
-			if e.nonce.none() {
+			if e.name == nil {
 				buf = append(buf, '-')
+			} else {
+				buf = append(buf, e.name.nonce.Bytes()...)
 			}
-			buf = append(buf, e.nonce.Bytes()...)
 		}
 		line := waiters[e]
 		slices.SortFunc(line, func(a, b *request) int {
 			return int(int64(a.place.arrival) - int64(b.place.arrival))
 		})
 		for _, r := range line {
-			buf = append(append(buf, " < "...), r.nonce.Bytes()...)
+			buf = append(append(buf, " < "...), r.name.nonce.Bytes()...)
 			buf = append(strconv.AppendInt(append(buf, ' '), int64(r.place.asked), 10), "ns"...)
 		}
 		buf = append(buf, '\n')

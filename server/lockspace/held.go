@@ -19,7 +19,7 @@ func (s *Space) Hold(now Time, a Acquire, until Time) {
 	r := s.await(e, a.Session, a.Tag)
 	s.arrivals++
 	r.place = Place{arrival: s.arrivals, until: Never, asked: a.Lease}
-	r.nonce, r.noQueue, r.mayQueue, r.since = a.Nonce, a.Wait < 0, a.MayQueue, s.now
+	r.name, r.noQueue, r.mayQueue, r.since = s.newName(&a.Nonce, fingerprint{}), a.Wait < 0, a.MayQueue, s.now
 	if a.Wait > 0 {
 		r.place.until = s.now + Time(a.Wait)
 	}
@@ -53,8 +53,10 @@ func (s *Space) Serve(now Time) (more bool) {
 	s.settle(e)
 	a := Acquire{
 		Session: r.session, Tag: r.tag, Key: e.key, Lease: r.place.asked,
-		Nonce: r.nonce, MayQueue: r.mayQueue, held: r,
+		Nonce: r.name.value(), MayQueue: r.mayQueue, held: r,
 	}
+	s.freeName(r.name)
+	r.name = nil
 	p := r.place
 	if r.noQueue {
 		a.Wait, p.until = protocol.NoQueue, s.now
@@ -93,9 +95,9 @@ func (s *Space) EndSessions(now Time, kind Kind, code protocol.Code) {
 	})
 	for _, r := range all {
 		e := r.e
-		if r.state != held && !r.nonce.none() {
-			delete(s.claims, r.fp)
-			s.recordNonce(WaiterLeft, e, &r.nonce)
+		if r.state != held && r.name != nil {
+			delete(s.claims, r.name.fp)
+			s.recordNonce(WaiterLeft, e, &r.name.nonce)
 		}
 		switch r.state {
 		case detached:

@@ -18,12 +18,11 @@ type entry struct {
 	deadline  Time
 	since     Time    // when it was made here, or its deadline came from another node
 	holder    Session // who was told of it last
-	nonce     Nonce
+	name      *name
 	shared    bool // several sessions were told: the loss of one answer undoes nothing
 	inherited bool // it is older than this reign
 	renewed   bool // it was kept in this reign, or told of again
 	behind    bool // it is in s.behind
-	fp        fingerprint
 	leaseSlot int32
 
 	line *line // nil while nobody waits and no answer is held back
@@ -57,12 +56,11 @@ type request struct {
 	tag     uint64
 	e       *entry
 	place   Place
-	fp      fingerprint
+	name    *name  // not claimed while it is held
 	since   Time   // when it was asked, or this node learnt of it
 	token   uint64 // ended, Granted
 
-	// Small fields side by side: a request fits 160 bytes.
-	nonce  Nonce
+	// Small fields side by side: a request fits 128 bytes.
 	state  state
 	kind   Kind          // ended: the answer
 	code   protocol.Code // ended, Refused
@@ -172,7 +170,7 @@ func (s *Space) detachUntil(r *request, until Time) {
 	r.session, r.tag, r.state = 0, 0, detached
 	s.lineOf(r.e).detached++
 	s.waits.push(int64(min(r.place.until, until)), r.place.arrival, r)
-	s.claims[r.fp] = claim{r: r}
+	s.claims[r.name.fp] = claim{r: r}
 }
 
 // leaveDetached takes a detached request out; the caller frees it.
@@ -266,6 +264,7 @@ func (s *Space) newRequest() *request {
 }
 
 func (s *Space) freeRequest(r *request) {
+	s.freeName(r.name)
 	if s.pooledRequests >= keptPool {
 		return
 	}

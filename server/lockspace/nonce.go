@@ -55,6 +55,45 @@ func spread(bits uint32) uint64 {
 	return h ^ h>>32
 }
 
+// name is a nonce that is in the table, with what it is found by. Most requests
+// have none, so it is apart from them. It belongs to one request, and goes over
+// to the entry with the grant; nil is no nonce.
+type name struct {
+	fp    fingerprint
+	nonce Nonce
+	next  *name // in the pool: the next free one
+}
+
+// value is the nonce, the zero value for none.
+func (n *name) value() (v Nonce) {
+	if n != nil {
+		v = n.nonce
+	}
+	return v
+}
+
+// newName is nil if the nonce is none.
+func (s *Space) newName(nonce *Nonce, fp fingerprint) *name {
+	if nonce.none() {
+		return nil
+	}
+	n := s.names
+	if n == nil {
+		n = new(name)
+	} else {
+		s.names, s.pooledNames = n.next, s.pooledNames-1
+	}
+	n.fp, n.nonce, n.next = fp, *nonce, nil
+	return n
+}
+
+func (s *Space) freeName(n *name) {
+	if n != nil && s.pooledNames < keptPool {
+		n.next = s.names
+		s.names, s.pooledNames = n, s.pooledNames+1
+	}
+}
+
 // claim is what is known of a nonce: queued (r), granted (e), or spent
 // (neither). A nonce without a claim is unknown.
 type claim struct {

@@ -23,7 +23,7 @@ func (s *Space) waiterRow(r *request) Change {
 		wait = max(0, time.Duration(r.place.until-s.now))
 	}
 	return Change{
-		Kind: WaiterQueued, Key: r.e.key, Nonce: r.nonce,
+		Kind: WaiterQueued, Key: r.e.key, Nonce: r.name.value(),
 		Wait: wait, Asked: r.place.asked, Arrival: r.place.arrival,
 	}
 }

@@ -126,7 +126,7 @@ func (p *pair) mayHave(s *Space, c *Change) {
 	}
 	for _, it := range e.line.replicas.items {
 		if it.at < int64(min(of, math.MaxInt64)) {
-			p.t.Fatalf("token %d of %q went past %s", c.Token, c.Key, it.v.nonce.Bytes())
+			p.t.Fatalf("token %d of %q went past %s", c.Token, c.Key, it.v.name.nonce.Bytes())
 		}
 	}
 }

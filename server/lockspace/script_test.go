@@ -273,7 +273,7 @@ func stateOf(s *Space, names map[Session]string, live []Session) string {
 			if e.inherited {
 				who += ", inherited"
 			}
-			fmt.Fprintf(&b, "%s: token %d until %s%s%s\n", e.key, e.token, instant(e.deadline), who, withNonce(&e.nonce))
+			fmt.Fprintf(&b, "%s: token %d until %s%s%s\n", e.key, e.token, instant(e.deadline), who, withNonce(e.name))
 		}
 		var line []*request
 		for _, it := range s.waits.items {
@@ -290,7 +290,7 @@ func stateOf(s *Space, names map[Session]string, live []Session) string {
 			if r.state == queued {
 				who = fmt.Sprintf("%s #%d", names[r.session], r.tag)
 			}
-			fmt.Fprintf(&b, "  in line: %s, limit %s%s\n", who, instant(r.place.until), withNonce(&r.nonce))
+			fmt.Fprintf(&b, "  in line: %s, limit %s%s\n", who, instant(r.place.until), withNonce(r.name))
 		}
 		for _, session := range live {
 			for r := s.sessions[session]; r != nil; r = r.next {
@@ -300,7 +300,7 @@ func stateOf(s *Space, names map[Session]string, live []Session) string {
 				}
 				if r.e == e && r.state == held {
 					fmt.Fprintf(&b, "  held: %s #%d until %s%s\n", names[session], r.tag,
-						instant(Time(s.holds.items[r.waitSlot].at)), withNonce(&r.nonce))
+						instant(Time(s.holds.items[r.waitSlot].at)), withNonce(r.name))
 				}
 				if r.next == s.sessions[session] {
 					break
@@ -317,11 +317,11 @@ func stateOf(s *Space, names map[Session]string, live []Session) string {
 	return b.String()
 }
 
-func withNonce(n *Nonce) string {
-	if n.none() {
+func withNonce(n *name) string {
+	if n == nil {
 		return ""
 	}
-	return ", nonce " + string(n.Bytes())
+	return ", nonce " + string(n.nonce.Bytes())
 }
 
 func instant(t Time) string {

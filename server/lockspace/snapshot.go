@@ -61,15 +61,15 @@ func (n *Snapshot) Next(now Time, most int, buf []Change) (rows []Change, more b
 		case len(n.grants) > 0:
 			if e := n.grants[0]; e.token != 0 {
 				rows = append(rows, Change{
-					Kind: GrantMade, Key: e.key, Token: e.token, Nonce: e.nonce,
+					Kind: GrantMade, Key: e.key, Token: e.token, Nonce: e.name.value(),
 					Lease: max(0, time.Duration(e.deadline-s.now)),
 				})
 			}
 			n.grants = n.grants[1:]
 		case len(n.waiters) > 0:
 			// By the nonce: another request may have its place by now.
-			if r := n.waiters[0]; !r.nonce.none() {
-				if now := s.claims[r.fp].r; now != nil {
+			if r := n.waiters[0]; r.name != nil {
+				if now := s.claims[r.name.fp].r; now != nil {
 					rows = append(rows, s.waiterRow(now))
 				}
 			}

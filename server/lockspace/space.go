@@ -99,8 +99,10 @@ type Space struct {
 	// Pools, so that a steady load does not allocate.
 	entries                       *entry
 	requests                      *request
+	names                         *name
 	lines                         []*line
 	pooledEntries, pooledRequests int
+	pooledNames                   int
 }
 
 // keptPool is how many unused records of a kind a Space keeps for later; what
@@ -174,7 +176,7 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 	p.arrival = s.arrivals
 	switch {
 	case e.token == 0 && !s.reserved(e, p.arrival):
-		if s.grant(e, a.Session, p.asked, &a.Nonce, fp) {
+		if s.grant(e, a.Session, p.asked, s.newName(&a.Nonce, fp)) {
 			s.stats.grant(Immediate, time.Duration(s.now-s.askedAt(a)))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
@@ -208,9 +210,9 @@ func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint, since Tim
 	if r == nil {
 		r = s.await(e, a.Session, a.Tag)
 	}
-	r.place, r.nonce, r.fp, r.since = p, a.Nonce, fp, since
+	r.place, r.name, r.since = p, s.newName(&a.Nonce, fp), since
 	s.enqueue(r)
-	if !r.nonce.none() {
+	if r.name != nil {
 		s.claims[fp] = claim{r: r}
 		s.recordWaiter(r)
 	}
@@ -234,7 +236,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	if !known {
 		return false
 	}
-	if c.e == e && e.nonce == a.Nonce {
+	if c.e == e && e.name.nonce == a.Nonce {
 		// Asked again: the same grant, nothing renewed.
 		e.shared = e.shared || e.holder != a.Session
 		e.holder = a.Session
@@ -250,7 +252,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		return true
 	}
 	old := c.r
-	if old == nil || old.e != e || old.nonce != a.Nonce {
+	if old == nil || old.e != e || old.name.nonce != a.Nonce {
 		// Spent; or another pair of the same fingerprint, see there.
 		s.answer(e, a, Refused, protocol.CodeSpent, false, p)
 		return true
@@ -272,7 +274,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		s.stats.TimedOut[AtOnce]++
 		s.answer(e, a, TimedOut, 0, false, p)
 	case free:
-		if s.grant(e, a.Session, p.asked, &a.Nonce, fp) {
+		if s.grant(e, a.Session, p.asked, s.newName(&a.Nonce, fp)) {
 			s.stats.grant(Immediate, time.Duration(s.now-since))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
@@ -382,9 +384,9 @@ func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 	case !known:
 		s.spend(fp) // its acquire may still be on its way
 		s.recordNonce(NonceSpent, e, &nonce)
-	case c.e == e && e.nonce == nonce:
+	case c.e == e && e.name.nonce == nonce:
 		s.handOver(e, Cancelled)
-	case c.r != nil && c.r.e == e && c.r.nonce == nonce:
+	case c.r != nil && c.r.e == e && c.r.name.nonce == nonce:
 		s.spend(fp)
 		s.recordNonce(NonceSpent, e, &nonce)
 		if c.r.state == detached {
@@ -426,7 +428,7 @@ func (s *Space) Drop(now Time, session Session) {
 		last = r
 	}
 	for r := first; r != nil; r = r.prev {
-		if r.state == queued && !r.nonce.none() {
+		if r.state == queued && r.name != nil {
 			s.detach(r)
 		}
 	}
@@ -467,21 +469,21 @@ func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
 	if s.standby || e.token != token || e.holder != session || e.shared {
 		return
 	}
-	nonce, fp := e.nonce, e.fp
 	s.stats.Ended[Undone]++
-	s.takeGrant(e)
+	name := s.takeGrant(e)
 	if s.cfg.Record {
 		s.changes = append(s.changes, Change{Kind: GrantUndone, Key: e.key, Token: token})
 	}
-	if !nonce.none() {
+	if name != nil {
 		if p.until > s.now {
 			r := s.newRequest()
-			r.e, r.place, r.nonce, r.fp, r.since = e, p, nonce, fp, s.now
+			r.e, r.place, r.name, r.since = e, p, name, s.now
 			s.detach(r)
 			s.recordWaiter(r)
 		} else {
-			s.spend(fp)
-			s.recordNonce(NonceSpent, e, &nonce)
+			s.spend(name.fp)
+			s.recordNonce(NonceSpent, e, &name.nonce)
+			s.freeName(name)
 		}
 	}
 	s.grantNext(e)
@@ -718,37 +720,47 @@ func (s *Space) leaveFree(e *entry) {
 	}
 }
 
-// grant gives the free key to a session under a new token. It reports false
-// if there is no token.
-func (s *Space) grant(e *entry, session Session, asked time.Duration, nonce *Nonce, fp fingerprint) bool {
+// grant gives the free key to a session under a new token; the name goes over
+// to it. It reports false if there is no token.
+func (s *Space) grant(e *entry, session Session, asked time.Duration, name *name) bool {
 	token, ok := s.cfg.NextToken()
 	if !ok {
 		return false
 	}
-	s.putGrant(e, token, session, s.leaseFor(asked), nonce, fp)
+	s.putGrant(e, token, session, s.leaseFor(asked), name)
 	return true
 }
 
 // putGrant makes a free key held.
-func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Duration, nonce *Nonce, fp fingerprint) {
+func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Duration, name *name) {
 	e.token, e.holder, e.shared, e.since = token, session, false, s.now
 	e.deadline = s.now + Time(lease)
-	e.nonce, e.fp = *nonce, fp
+	e.name = name
 	s.leases.push(int64(e.deadline), token, e)
-	if !nonce.none() {
-		s.claims[fp] = claim{e: e}
+	if name != nil {
+		s.claims[name.fp] = claim{e: e}
 	}
 	s.highest = max(s.highest, token)
 	if s.cfg.Record && !s.standby {
-		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Nonce: *nonce})
+		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Nonce: name.value()})
 	}
 }
 
-// takeGrant makes a key free; what becomes of the nonce is the caller's
+// takeGrant makes a key free; what becomes of the name is the caller's
 // business.
-func (s *Space) takeGrant(e *entry) {
+func (s *Space) takeGrant(e *entry) (name *name) {
 	s.leases.remove(e.leaseSlot)
 	e.token, e.inherited, e.renewed = 0, false, false
+	name, e.name = e.name, nil
+	return name
+}
+
+// spendName is spend for a name that nobody has any more.
+func (s *Space) spendName(n *name) {
+	if n != nil {
+		s.spend(n.fp)
+		s.freeName(n)
+	}
 }
 
 // extend gives the grant another deadline.
@@ -788,10 +800,7 @@ func (s *Space) endGrant(e *entry, how EndKind) {
 	if s.cfg.Record {
 		s.changes = append(s.changes, Change{Kind: GrantEnded, Key: e.key, Token: e.token})
 	}
-	s.takeGrant(e)
-	if !e.nonce.none() {
-		s.spend(e.fp)
-	}
+	s.spendName(s.takeGrant(e))
 }
 
 // grantNext gives a free key to the first attached waiter whose limit has
@@ -807,15 +816,15 @@ func (s *Space) grantNext(e *entry) {
 			s.leaveFree(e)
 			return
 		}
-		if !s.grant(e, r.session, r.place.asked, &r.nonce, r.fp) {
-			if !r.nonce.none() {
-				delete(s.claims, r.fp)
-				s.recordNonce(WaiterLeft, e, &r.nonce)
+		if !s.grant(e, r.session, r.place.asked, r.name) {
+			if r.name != nil {
+				delete(s.claims, r.name.fp)
+				s.recordNonce(WaiterLeft, e, &r.name.nonce)
 			}
 			s.end(r, Refused, protocol.CodeNoActive)
 			continue
 		}
-		r.token = e.token
+		r.token, r.name = e.token, nil
 		s.stats.grant(HandedOver, time.Duration(s.now-r.since))
 		s.end(r, Granted, 0)
 		return
@@ -826,13 +835,13 @@ func (s *Space) grantNext(e *entry) {
 // grace. The latter is forgotten, unless its own limit has passed too.
 func (s *Space) timeOut(r *request) {
 	passed := r.place.until <= s.now
-	if !r.nonce.none() {
+	if r.name != nil {
 		if passed {
-			s.spend(r.fp)
-			s.recordNonce(NonceSpent, r.e, &r.nonce)
+			s.spend(r.name.fp)
+			s.recordNonce(NonceSpent, r.e, &r.name.nonce)
 		} else {
-			delete(s.claims, r.fp)
-			s.recordNonce(WaiterLeft, r.e, &r.nonce)
+			delete(s.claims, r.name.fp)
+			s.recordNonce(WaiterLeft, r.e, &r.name.nonce)
 		}
 	}
 	if r.state == detached {

@@ -59,8 +59,8 @@ func (s *Space) Follow(now Time) {
 			continue
 		}
 		r.e.line.attached.remove(r.lineSlot)
-		if !r.nonce.none() {
-			s.replicate(r.e, r.place, &r.nonce, r.fp)
+		if r.name != nil {
+			s.replicate(r.e, r.place, s.newName(&r.name.nonce, r.name.fp))
 		}
 		r.mayQueue = true // it did
 		s.putHeld(r, r.place.until)
@@ -88,15 +88,15 @@ func (s *Space) Disown(now Time) {
 func (s *Space) Standby() bool { return s.standby }
 
 // replicate puts a replica into the line of a key.
-func (s *Space) replicate(e *entry, p Place, nonce *Nonce, fp fingerprint) {
+func (s *Space) replicate(e *entry, p Place, name *name) {
 	r := s.newRequest()
-	r.e, r.place, r.nonce, r.fp, r.since = e, p, *nonce, fp, s.now
+	r.e, r.place, r.name, r.since = e, p, name, s.now
 	r.state, r.replica = detached, true
 	ln := s.lineOf(e)
 	ln.detached++
 	ln.replicas.push(int64(p.arrival), 0, inLine{r})
 	s.waits.push(int64(p.until), p.arrival, r)
-	s.claims[fp] = claim{r: r}
+	s.claims[name.fp] = claim{r: r}
 }
 
 // Apply makes a change of the serving node on a standby. A change that was
@@ -140,7 +140,7 @@ func (s *Space) Apply(now Time, c *Change) {
 			if !c.Nonce.none() {
 				s.unclaim(fp)
 			}
-			s.putGrant(e, c.Token, 0, c.Lease, &c.Nonce, fp)
+			s.putGrant(e, c.Token, 0, c.Lease, s.newName(&c.Nonce, fp))
 		}
 	case GrantKept:
 		if same {
@@ -153,9 +153,9 @@ func (s *Space) Apply(now Time, c *Change) {
 		}
 	case GrantUndone:
 		if same {
-			s.takeGrant(e)
-			if !e.nonce.none() {
-				delete(s.claims, e.fp)
+			if name := s.takeGrant(e); name != nil {
+				delete(s.claims, name.fp)
+				s.freeName(name)
 			}
 		}
 	case WaiterQueued:
@@ -171,7 +171,7 @@ func (s *Space) Apply(now Time, c *Change) {
 			break
 		}
 		s.unclaim(fp)
-		s.replicate(e, p, &c.Nonce, fp)
+		s.replicate(e, p, s.newName(&c.Nonce, fp))
 	case WaiterLeft:
 		if s.claims[fp].r != nil {
 			s.unclaim(fp)
@@ -187,10 +187,7 @@ func (s *Space) Apply(now Time, c *Change) {
 
 // dropGrant ends a grant of the copy.
 func (s *Space) dropGrant(e *entry) {
-	s.takeGrant(e)
-	if !e.nonce.none() {
-		s.spend(e.fp)
-	}
+	s.spendName(s.takeGrant(e))
 }
 
 // unclaim makes a nonce unknown, whatever it was on the copy.
@@ -203,7 +200,7 @@ func (s *Space) unclaim(fp fingerprint) {
 		s.leaveDetached(c.r)
 		s.freeRequest(c.r)
 	case c.e != nil:
-		s.takeGrant(c.e)
+		s.freeName(s.takeGrant(c.e))
 	default:
 		// The serving node forgot it first. It forgets in the order in which they
 		// were spent, so not many are older.
