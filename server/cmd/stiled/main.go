@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/stile-lock/stile/server/admin"
 	"github.com/stile-lock/stile/server/buildinfo"
 	"github.com/stile-lock/stile/server/config"
@@ -128,6 +130,11 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		log.Warn(w)
 	}
 	log.Info(up, attrs...)
+	// A standby is ready too: it listens, and sends clients to the active.
+	notify(log, daemon.SdNotifyReady)
+	alive, over := context.WithCancel(context.Background())
+	defer over()
+	go watch(alive, log, n.check)
 
 	select {
 	case err := <-failed:
@@ -135,6 +142,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	case s := <-signals:
 		log.Info("stiled stops", slog.String("signal", s.String()))
 	}
+	notifyStopping(log, cfg.StopTimeout)
 	first := time.Now()
 	go func() {
 		s := <-signals

@@ -24,6 +24,15 @@ type running struct {
 	close    func()
 }
 
+// check returns if every shard of the lock table, and the loop of the cluster,
+// can be had: a deadlock or an endless loop in one of them makes it hang.
+func (r *running) check() {
+	r.node.Status()
+	if r.cluster != nil {
+		r.cluster()
+	}
+}
+
 func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.Logger) (*running, error) {
 	idle := cfg.IdleTimeout
 	if idle == 0 {
