@@ -56,6 +56,9 @@ type Node struct {
 
 // New chooses the addresses of a cluster. It starts no node.
 func New(o Options) (*Cluster, error) {
+	if err := Supported(); err != nil {
+		return nil, err
+	}
 	c := &Cluster{Net: newNetwork(), opts: o}
 	for id := 1; id <= o.Nodes; id++ {
 		n := &Node{ID: id, c: c}

@@ -13,10 +13,6 @@ func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func killGroup(p *os.Process) { signalGroup(p, syscall.SIGKILL) }
-
-func signalGroup(p *os.Process, s syscall.Signal) { syscall.Kill(-p.Pid, s) }
-
 // stopped reports whether a process that was sent SIGSTOP has stopped with all
 // its threads. Until then those on other cores go on.
 func stopped(p *os.Process) bool {

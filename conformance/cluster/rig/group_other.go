@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build unix && !linux
 
 package rig
 
@@ -9,10 +9,6 @@ import (
 )
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-func killGroup(p *os.Process) { signalGroup(p, syscall.SIGKILL) }
-
-func signalGroup(p *os.Process, s syscall.Signal) { syscall.Kill(-p.Pid, s) }
 
 // stopped gives a process that was sent SIGSTOP the time to stop.
 func stopped(*os.Process) bool {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -113,9 +112,3 @@ func Run(limit time.Duration, name string, args ...string) (status int, stderr s
 	}
 	return status, stderr, err
 }
-
-const (
-	pause     = syscall.SIGSTOP
-	resume    = syscall.SIGCONT
-	terminate = syscall.SIGTERM
-)

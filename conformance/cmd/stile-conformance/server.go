@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stile-lock/stile/conformance/cluster/rig"
 	"github.com/stile-lock/stile/conformance/steps/cluster"
 	"github.com/stile-lock/stile/conformance/steps/server"
 )
@@ -98,6 +99,9 @@ func (c *serverCommand) Run(ctx context.Context) error {
 func (c *serverCommand) launch(ctx context.Context, secret string) error {
 	if c.TLS || c.TLSCA != "" || c.TLSName != "" || len(c.Limits) > 0 {
 		return errors.New("--tls… and --limits are about one live server: they go with --addr, not with --launch")
+	}
+	if err := rig.Supported(); err != nil {
+		return fmt.Errorf("--launch: %w", err)
 	}
 	template, err := cluster.ParseTemplate(c.Launch)
 	if err != nil {
