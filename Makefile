@@ -14,21 +14,33 @@
 #   make bench    benchmarks of the codec, the lock table and the client
 #   make bench-smoke     every workload of the benchmark for a moment: is each answer right?
 #   make bench-compare   Stile beside an echo server, Redis and etcd: BENCH= (--rounds 5 …)
+#   make snapshot everything that a release has, unpublished, into dist/
+#   make snapshot-test   that, and a look at all of it: contents, programs, installs, a second build
+#   make image    the container image, with docker: IMAGE= (stile)
+#   make release-check   what a stranger does with a release, on one that is not published
 
 GO       ?= go
 FUZZTIME ?= 60s
 SEED     ?= 0
 RUNS     ?= 2000
-MODULES  := protocol features server client conformance tools bench
+MODULES  := protocol features server client conformance tools bench packaging
+
+# The modules that a release has, with all that these require (RELEASING.md).
+RELEASED   := server client conformance tools
+GORELEASER  = STILE_COMMIT=$(COMMIT) STILE_BUILT=$(BUILT) STILE_EPOCH=$(EPOCH) \
+	$(GO) run github.com/goreleaser/goreleaser/v2@v2.15.1
+IMAGE      ?= stile
 
 # What --version says. A checkout without git builds too.
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
-BUILT   := $(shell git log -1 --format=%cI HEAD 2>/dev/null)
+BUILT   := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD 2>/dev/null)
+EPOCH   := $(shell git log -1 --format=%ct HEAD 2>/dev/null)
 INFO    := github.com/stile-lock/stile/server/buildinfo
-LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT)
+LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT) $(if $(VERSION),-X $(INFO).version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants bench-smoke bench-compare
+.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants \
+	bench-smoke bench-compare stiled dist-extras snapshot snapshot-test image image-release release release-tag release-check
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./conformance/cmd/stile-conformance ./bench/cmd/...
@@ -120,6 +132,38 @@ bench-smoke: build
 bench-compare: build
 	-cd bench/etcd && GOWORK=off $(GO) build -trimpath -o ../../bin/ ./cmd/...
 	bin/stile-bench-compare --json bin/bench-compare.json $(BENCH)
+# The node alone, small, for GOOS and GOARCH: what the image has.
+stiled:
+	cd server && $(GO) build -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o ../bin/stiled ./cmd/stiled
+
+# What packages have beside the programs. A stile that there is must make its own.
+dist-extras: build
+	rm -rf bin/extras
+	cd packaging && $(GO) run ./cmd/stile-extras -out ../bin/extras -date '$(BUILT)' -version '$(COMMIT)' \
+	  $(if $(wildcard tools/cmd/stile),-own ../bin/stile) ../bin/stiled ../bin/stile-conformance
+
+snapshot:
+	$(GORELEASER) release --snapshot --clean
+
+snapshot-test: snapshot
+	cd packaging && $(GO) test -count=1 -v -timeout 30m ./snapshot -args -dist ../../dist
+
+image:
+	docker build -f packaging/docker/Dockerfile -t $(IMAGE) .
+
+# The next three are of a release, of TAG, see RELEASING.md.
+release-tag:
+	$(GO) run ./tools/cmd/stile-release tag -version '$(TAG)' $(RELEASED)
+
+release:
+	GORELEASER_CURRENT_TAG='$(TAG)' $(GORELEASER) release --clean
+
+image-release:
+	docker buildx build -f packaging/docker/Dockerfile --platform linux/amd64,linux/arm64 --push \
+	  --build-arg VERSION='$(TAG)' -t 'ghcr.io/stile-lock/stile:$(TAG)' -t ghcr.io/stile-lock/stile:latest .
+
+release-check:
+	$(GO) run ./tools/cmd/stile-release check $(RELEASED)
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

@@ -1,0 +1,59 @@
+package packaging
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stile-lock/stile/server/config"
+)
+
+// settings is what stiled makes of these flags and this environment, with the
+// files that the replacer says in place of those named.
+func settings(t *testing.T, args []string, env map[string]string, files *strings.Replacer) *config.Config {
+	t.Helper()
+	for _, kv := range os.Environ() {
+		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "STILE_") {
+			t.Setenv(name, value) // puts it back afterwards
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range env {
+		t.Setenv(name, files.Replace(value))
+	}
+	replaced := make([]string, len(args))
+	for i, a := range args {
+		replaced[i] = files.Replace(a)
+	}
+	c, err := config.Parse(replaced, io.Discard)
+	if err != nil {
+		t.Fatalf("stiled %q, %v: %v", args, env, err)
+	}
+	return c
+}
+
+// secrets is a directory with the two secrets, in files with the prefix.
+func secrets(t *testing.T, prefix string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"clients", "cluster"} {
+		if err := os.WriteFile(filepath.Join(dir, prefix+name), []byte("secret-of-"+name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// member checks that a node knows its place in a cluster of three, whose nodes
+// and clients have a secret each.
+func member(t *testing.T, c *config.Config, self int) {
+	t.Helper()
+	if len(c.PeerList) != 3 || c.Self != self {
+		t.Errorf("node %d of %v, want %d of three", c.Self, c.PeerList, self)
+	}
+	if string(c.Secret) != "secret-of-clients" || string(c.ClusterSecret) != "secret-of-cluster" {
+		t.Errorf("the secrets are %q and %q", c.Secret, c.ClusterSecret)
+	}
+}

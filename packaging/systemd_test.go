@@ -1,0 +1,90 @@
+package packaging
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestExampleSettings(t *testing.T) {
+	example := read(t, "systemd/stiled.yaml")
+	write := func(text string) string {
+		name := filepath.Join(t.TempDir(), "stiled.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	c := settings(t, []string{"--config", write(example)}, nil, strings.NewReplacer())
+	if c.Listen != "127.0.0.1:5625" || c.StateDir != "/var/lib/stile" || len(c.Warnings) > 0 {
+		t.Errorf("as it is, the example is %+v", c)
+	}
+
+	// With all that is commented out: the lines that begin with # and no space,
+	// in place of those that they are for.
+	all := regexp.MustCompile(`(?m)^listen: .*\n`).ReplaceAllString(example, "")
+	all = regexp.MustCompile(`(?m)^#(\S|  - )`).ReplaceAllString(all, "$1")
+	credentials := secrets(t, "stile_")
+	all = strings.ReplaceAll(all, "/run/credentials/stiled.service", credentials)
+	c = settings(t, []string{"--config", write(all)}, nil, strings.NewReplacer())
+	member(t, c, 0)
+}
+
+func TestUnit(t *testing.T) {
+	unit := map[string][]string{}
+	for line := range strings.Lines(read(t, "systemd/stiled.service")) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+			unit[key] = append(unit[key], value)
+		}
+	}
+	for key, want := range map[string]string{
+		"Type": "notify", "ExecStart": "/usr/bin/stiled --config /etc/stile/stiled.yaml",
+		"DynamicUser": "yes", "StateDirectory": "stile", "LoadCredential": "stile:/etc/stile/secrets",
+	} {
+		if len(unit[key]) != 1 || unit[key][0] != want {
+			t.Errorf("%s is %q, want %q", key, unit[key], want)
+		}
+	}
+	// What stiled notifies of, server/e2e tests. That it is asked to: here.
+	if len(unit["WatchdogSec"]) != 1 {
+		t.Error("there is no watchdog")
+	}
+}
+
+// The service manager itself reads the unit, where there is one. With the program
+// in another place: systemd-analyze wants that it exists.
+func TestUnitIsUnderstood(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := strings.ReplaceAll(read(t, "systemd/stiled.service"), "/usr/bin/stiled", program)
+	unit = regexp.MustCompile(`(?m)^Documentation=man:\S+ `).ReplaceAllString(unit, "Documentation=") // not installed
+	name := filepath.Join(t.TempDir(), "stiled.service")
+	if err := os.WriteFile(name, []byte(unit), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", "--man=no", name).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	out, err := exec.Command(analyze, "security", "--offline=yes", "--threshold=20", name).CombinedOutput()
+	if err != nil {
+		t.Errorf("the unit is exposed by more than 2.0:\n%s", out)
+	}
+}
