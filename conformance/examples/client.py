@@ -617,6 +617,9 @@ class Client:
         while True:
             if call.moving:
                 await self.turn(call)
+            if named and named.alive and named.unanswered >= UNANSWERED:
+                await asyncio.sleep(0.05)  # many have dialled at once, and all may send here
+                continue
             conn = named if named and named.alive else self.next_for(call)
             named = None
             untried = [c for _, c in self.in_rotation() if c not in call.tried]
