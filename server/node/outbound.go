@@ -207,6 +207,7 @@ func (o *outbound) writeOut(buf []byte, grants []pendingGrant, written int, err 
 			o.c.nc.SetWriteDeadline(time.Now().Add(o.c.n.cfg.WriteTimeout))
 			var n int
 			n, err = o.c.nc.Write(buf[written:])
+			o.c.nc.SetWriteDeadline(time.Time{}) // it would end a later tryWrite
 			written += n
 			if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 				err = nil // slow, but it reads
