@@ -137,8 +137,8 @@ func (o *gateOut) Answer(a *gate.Answer) {
 func (sh *shard) advance() {
 	var t touched
 	for more := true; more; {
-		sh.n.awaitPass()
 		sh.n.advancing <- struct{}{}
+		sh.n.awaitPass() // now, as the process may have been paused while it waited for its turn
 		sh.lock(&t)
 		sh.armed = lockspace.Never
 		more = sh.gate.Advance(sh.n.now(), advanceAtOnce)
