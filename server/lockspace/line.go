@@ -265,6 +265,7 @@ func (s *Space) newRequest() *request {
 
 func (s *Space) freeRequest(r *request) {
 	s.freeName(r.name)
+	r.name = nil // a snapshot may still look at the request
 	if s.pooledRequests >= keptPool {
 		return
 	}

@@ -130,6 +130,10 @@ func (s *Space) forgetSpent() {
 		s.spent.pop()
 	}
 	s.spent.giveBack()
+	if s.most = max(s.most, len(s.claims)); s.most > keptPool && len(s.claims) == 0 {
+		// A burst has passed: give its memory back. Maps never shrink.
+		s.claims, s.most = make(map[fingerprint]claim), 0
+	}
 }
 
 // nextForget is when forgetSpent is due. It lies past the moment the oldest

@@ -76,6 +76,7 @@ type Space struct {
 	turns    map[turn]*request     // the youngest unanswered one
 	sessions map[Session]*request  // the oldest unanswered one
 	claims   map[fingerprint]claim // of those that are queued or granted
+	most     int                   // of them, since claims was made
 	spent    spentSet
 
 	arrivals uint64
@@ -306,21 +307,8 @@ func (s *Space) Refuse(now Time, session Session, tag uint64, key []byte, code p
 
 // Release ends the grant. It reports whether (key, token) was held.
 func (s *Space) Release(now Time, key []byte, token uint64) bool {
-	s.begin(now)
-	s.mustServe()
-	if invariants.Enabled {
-		defer s.check()
-	}
-	e := s.find(key)
-	if e == nil {
-		return false
-	}
-	held := e.token == token && token != 0
-	if held {
-		s.handOver(e, Released)
-	}
-	s.leave(e)
-	return held
+	holder, _ := s.giveUp(now, key, token, Released)
+	return holder == token && token != 0
 }
 
 // Break ends the grant of the key as an operator asks: as if its lease ended
@@ -328,6 +316,12 @@ func (s *Space) Release(now Time, key []byte, token uint64) bool {
 // broken if that is `token`. next is the token of who has the key then, 0 for
 // nobody.
 func (s *Space) Break(now Time, key []byte, token uint64) (holder, next uint64) {
+	return s.giveUp(now, key, token, Broken)
+}
+
+// giveUp ends the grant of (key, token), if it is held. See Break for what it
+// returns.
+func (s *Space) giveUp(now Time, key []byte, token uint64, how EndKind) (holder, next uint64) {
 	s.begin(now)
 	s.mustServe()
 	if invariants.Enabled {
@@ -337,12 +331,12 @@ func (s *Space) Break(now Time, key []byte, token uint64) (holder, next uint64) 
 	if e == nil {
 		return 0, 0
 	}
-	defer s.leave(e)
-	if holder = e.token; holder != token || token == 0 {
-		return holder, 0
+	if holder = e.token; holder == token && token != 0 {
+		s.handOver(e, how)
+		next = e.token
 	}
-	s.handOver(e, Broken)
-	return holder, e.token
+	s.leave(e)
+	return holder, next
 }
 
 // Keep makes the lease of the grant end `lease` from now, which may be sooner

@@ -106,10 +106,13 @@ func (q *spentSet) forget(fp fingerprint) {
 // remove takes out a pair, wherever it is. It reports whether it was there.
 // The older ones move to a later place each.
 func (q *spentSet) remove(fp fingerprint) bool {
-	if !q.has(fp) {
+	if q.n == 0 {
 		return false
 	}
-	slot, _ := q.slot(fp)
+	slot, there := q.slot(fp)
+	if !there {
+		return false
+	}
 	i := (int(q.index[slot]-1) - q.head) & (len(q.ring) - 1)
 	for ; i > 0; i-- {
 		older := q.at(i - 1).fp

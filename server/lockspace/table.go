@@ -81,12 +81,12 @@ func (t *table) split() {
 // merge takes the last bucket away.
 func (t *table) merge() {
 	last := len(t.buckets) - 1
-	left := t.buckets[last]
+	left, into := t.buckets[last], &t.buckets[lower(last)]
 	t.buckets[last] = nil
 	t.buckets = t.buckets[:last]
 	for left != nil {
-		at, next := &t.buckets[lower(last)], left.next
-		left.next, *at = *at, left
+		next := left.next
+		left.next, *into = *into, left
 		left = next
 	}
 	if spare := cap(t.buckets); spare > keptPool && last < spare/4 {

@@ -1,9 +1,12 @@
 package lockspace
 
 import (
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"reflect"
 	"testing"
+	"time"
 )
 
 func checkTable(t *testing.T, table *table, want map[*entry]bool) {
@@ -163,5 +166,34 @@ func TestSpentSet(t *testing.T) {
 				t.Errorf("a pair is %d slots from its home", longest)
 			}
 		})
+	}
+}
+
+// When all of many nonces have been spent, the map that they were found by is
+// given back; that of a few is kept.
+func TestClaimsGiveBack(t *testing.T) {
+	for n, gone := range map[int]bool{10: false, 2 * keptPool: true} {
+		token := uint64(0)
+		s := New(Config{
+			DefaultLease: time.Minute, MaxLease: time.Hour, ReattachGrace: time.Second,
+			SpentFor: 10 * time.Second, MaxSpent: 65536, MaxWaitersPerKey: 10,
+			NextToken: func() (uint64, bool) { token++; return token, true },
+		})
+		was := reflect.ValueOf(s.claims).Pointer()
+		for i := range n {
+			s.Acquire(0, Acquire{Session: 1, Key: fmt.Append(nil, i), Nonce: MakeNonce(fmt.Append(nil, i))})
+			s.Effects()
+		}
+		for i := range n {
+			s.Release(1, fmt.Append(nil, i), uint64(i+1))
+			s.Effects()
+		}
+		s.Advance(Time(time.Minute), n+1)
+		if len(s.claims) != 0 {
+			t.Errorf("%d nonces are still claimed", len(s.claims))
+		}
+		if is := reflect.ValueOf(s.claims).Pointer() != was; is != gone {
+			t.Errorf("after %d nonces the map was given back: %v, want %v", n, is, gone)
+		}
 	}
 }
