@@ -93,5 +93,5 @@ func takeBlock() error {
 		}
 		return nil
 	}
-	return errors.New("all ports from 10000 to 15999 are in use")
+	return errors.New("all ports from 10000 to 15999 are in use: end other runs of the suite or its tests, which keep theirs while they live")
 }

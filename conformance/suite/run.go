@@ -58,6 +58,9 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 			return nil, err
 		}
 	}
+	if err := CheckTags(config.Tags); err != nil {
+		return nil, err
+	}
 	for _, p := range config.Profiles {
 		if !slices.Contains(Profiles, p) {
 			return nil, fmt.Errorf("no such profile: %q; there are %s", p, strings.Join(Profiles, ", "))
@@ -148,6 +151,23 @@ func leftOut(s *Scenario, t Target) string {
 		}
 	}
 	return ""
+}
+
+// CheckTags finds what is wrong with an expression of tags: a tag that is empty,
+// which all scenarios lack, or an & alone.
+func CheckTags(expression string) error {
+	if strings.TrimSpace(expression) == "" {
+		return nil
+	}
+	for _, term := range strings.Split(expression, ",") {
+		for _, tag := range strings.Split(term, "&&") {
+			name := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(tag), "~"), "@")
+			if name == "" || strings.ContainsAny(name, "&~@ ") {
+				return fmt.Errorf("%q in %q is no tag: give some like @S-6.2-fifo,@keep&&~@timed", tag, expression)
+			}
+		}
+	}
+	return nil
 }
 
 // Selected reports whether tags (each without its @) fulfil the expression

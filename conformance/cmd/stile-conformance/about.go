@@ -23,6 +23,9 @@ type listCommand struct {
 }
 
 func (c *listCommand) Run() error {
+	if err := suite.CheckTags(c.Tags); err != nil {
+		return err
+	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer out.Flush()
 	all := halves()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/stile-lock/stile/conformance/report"
 	"github.com/stile-lock/stile/conformance/suite"
@@ -59,11 +58,6 @@ func (c *common) check() error {
 	for _, p := range c.Profile {
 		if p == "" {
 			return errors.New("--profile: a name is empty")
-		}
-	}
-	for _, term := range strings.FieldsFunc(c.Tags, func(r rune) bool { return r == ',' || r == '&' }) {
-		if name := strings.TrimPrefix(strings.TrimSpace(term), "~"); len(name) < 2 || name[0] != '@' {
-			return fmt.Errorf("--tags %s: %q is no tag; one begins with @, as in @S-6.2-fifo,@keep&&~@timed", c.Tags, term)
 		}
 	}
 	for _, r := range c.reports() {

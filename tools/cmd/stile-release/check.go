@@ -16,19 +16,19 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stile-lock/stile/conformance/ports"
 )
 
 // check does what a stranger does with a release: in an empty directory, with an
 // empty module cache, it installs every program and builds and runs the README's
 // example against the installed node. Nothing in the repository changes.
 func check(ctx context.Context, version string, released []string) (err error) {
-	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
+	root, changed, err := repository(ctx)
 	if err != nil {
 		return err
 	}
-	if changed, err := output(ctx, root, nil, "git", "status", "--porcelain"); err != nil {
-		return err
-	} else if changed != "" {
+	if changed != "" {
 		fmt.Printf("not committed, and so not checked:\n%s\n", changed)
 	}
 	dir, err := os.MkdirTemp("", "stile-release-")
@@ -203,12 +203,9 @@ func (r *release) example(ctx context.Context, home, stiled string) error {
 
 // startNode starts a node on a free port of this machine, until stop.
 func startNode(ctx context.Context, stiled, state string) (addr string, stop func(), err error) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = ports.Addr("127.0.0.1"); err != nil {
 		return "", nil, err
 	}
-	addr = free.Addr().String()
-	free.Close()
 	cmd := exec.CommandContext(ctx, stiled, "--listen", addr, "--admin=", "--state-dir", state)
 	var log bytes.Buffer
 	cmd.Stderr = &log

@@ -28,6 +28,16 @@ type release struct {
 	as      []string // whose the release commit is: who made the one it is of
 }
 
+// repository is the root of the one that this runs in, and what in it is not
+// committed, empty if all is.
+func repository(ctx context.Context) (root, changed string, err error) {
+	if root, err = output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel"); err != nil {
+		return "", "", err
+	}
+	changed, err = output(ctx, root, nil, "git", "status", "--porcelain")
+	return root, changed, err
+}
+
 // prepare makes the release commit of HEAD of the repository, in a clone below
 // dir, and a module proxy with what a stranger would get of it.
 func prepare(ctx context.Context, repository, dir, version string, released []string) (*release, error) {

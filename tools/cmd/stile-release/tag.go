@@ -17,13 +17,11 @@ func tag(ctx context.Context, version string, released []string) error {
 	if semver.Canonical(version) != version || semver.Major(version) > "v1" || semver.Build(version) != "" {
 		return fmt.Errorf("-version %q: want vX.Y.Z or vX.Y.Z-pre, with X 0 or 1", version)
 	}
-	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
+	root, changed, err := repository(ctx)
 	if err != nil {
 		return err
 	}
-	if changed, err := output(ctx, root, nil, "git", "status", "--porcelain"); err != nil {
-		return err
-	} else if changed != "" {
+	if changed != "" {
 		return fmt.Errorf("commit or remove these first, they would not be in the release:\n%s", changed)
 	}
 	log, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
