@@ -142,3 +142,18 @@ Feature: 10 Hello, profiles, secret
       Then each connection is owed less than 1024 answers
       When each A is answered
       Then all of them have their locks
+
+    @C-3.6-stays-below-at-the-start @limits @must
+    Scenario: 1,100 callers wait for the first connection
+      The hello is answered late, so all of them are there when the connection
+      begins to serve.
+      Given 2 servers
+      And server 2 is down
+      And each server leaves each A unanswered
+      And all that each server sends takes 0.5 s on its way
+      And the client is given servers 1 and 2
+      When 1100 callers acquire different keys
+      And 2 s pass
+      Then each connection is owed less than 1024 answers
+      When each A is answered
+      Then all of them have their locks
