@@ -33,7 +33,7 @@ func Example() {
 
 	// Whatever the lock protects refuses lower tokens.
 	var guard fence.Guard
-	err = guard.Do(lock.Key(), lock.Token(), func() error {
+	err = guard.Do(ctx, lock, func() error {
 		fmt.Println("written")
 		return nil
 	})

@@ -217,7 +217,7 @@ func (r *Resource) Use(key string, token uint64, hold time.Duration) {
 }
 
 func (r *Resource) write(key string, token uint64) {
-	err := r.guard.Do(key, token, func() error {
+	err := r.guard.Do(context.Background(), fence.NewGrant(key, token), func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.Writes++

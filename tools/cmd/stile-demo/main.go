@@ -200,11 +200,11 @@ func staleWrite(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	step("its lease has ended: another one has the key, with token %d", other.Token())
-	if err := store.write(other, "written by the other one"); err != nil {
+	if err := store.write(ctx, other, "written by the other one"); err != nil {
 		return err
 	}
 	step("the other one writes: accepted")
-	err = store.write(sleeper, "written by the sleeper")
+	err = store.write(ctx, sleeper, "written by the sleeper")
 	if !errors.Is(err, fence.ErrStale) {
 		return fmt.Errorf("the sleeper's write should have been refused as stale, but: %v", err)
 	}
@@ -219,8 +219,8 @@ type guardedStore struct {
 	value string
 }
 
-func (s *guardedStore) write(lock *client.Lock, value string) error {
-	return s.guard.Do(lock.Key(), lock.Token(), func() error {
+func (s *guardedStore) write(ctx context.Context, lock *client.Lock, value string) error {
+	return s.guard.Do(ctx, lock, func() error {
 		s.value = value
 		return nil
 	})
