@@ -23,7 +23,7 @@ GO       ?= go
 FUZZTIME ?= 60s
 SEED     ?= 0
 RUNS     ?= 2000
-MODULES  := protocol features server client conformance tools bench packaging
+MODULES  := protocol features server client client/fence/fencetest conformance tools bench packaging
 
 # The modules that a release has, with all that these require (RELEASING.md).
 RELEASED   := server client conformance tools
@@ -87,6 +87,10 @@ test:
 	@set -e; for m in $(MODULES); do \
 	  echo "== $$m, allocations"; (cd $$m && $(GO) test -run Alloc ./...); \
 	done
+	@command -v redis-server >/dev/null || \
+	  echo '*** SKIPPED: the tests against Redis. To run them: apt-get install redis-server'
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  echo '*** SKIPPED: the tests against PostgreSQL. To run them: apt-get install postgresql'
 
 race:
 	@set -e; for m in $(MODULES); do \

@@ -23,7 +23,8 @@
 // its holder does; a holder that was paused for longer cannot notice in time.
 // That is what [Lock.Token] is for: give it to whatever the lock protects,
 // and let that refuse a token lower than the highest it has seen. Package
-// fence has a guard that does, in memory.
+// fence has guards that do: in memory, in PostgreSQL and SQLite, behind HTTP,
+// and in Redis.
 //
 // # Errors
 //
