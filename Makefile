@@ -2,6 +2,7 @@
 #
 #   make build    the binaries, into bin/
 #   make demo     see it work, in under a minute
+#   make fence-demo   updates lost to paused holders, without a guard and with one: ROUNDS= (200), some 4 s each
 #   make run      a node to try by hand
 #   make sim      the cluster simulator: SEED= (0) RUNS= (2000)
 #   make failover-report   how long nobody is served, at each kind of failure
@@ -23,6 +24,7 @@ GO       ?= go
 FUZZTIME ?= 60s
 SEED     ?= 0
 RUNS     ?= 2000
+ROUNDS   ?= 200
 MODULES  := protocol features server client client/fence/fencetest conformance tools bench packaging
 
 # The modules that a release has, with all that these require (RELEASING.md).
@@ -39,7 +41,7 @@ INFO    := github.com/stile-lock/stile/server/buildinfo
 LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT) $(if $(VERSION),-X $(INFO).version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants \
+.PHONY: build demo fence-demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants \
 	bench-smoke bench-compare stiled dist-extras snapshot snapshot-test image image-release release release-tag release-check
 
 build:
@@ -47,6 +49,9 @@ build:
 
 demo: build
 	$(GO) run ./tools/cmd/stile-demo -stiled bin/stiled
+
+fence-demo: build
+	$(GO) run ./client/fence/fencetest/cmd/fence-demo --stiled bin/stiled --rounds $(ROUNDS)
 
 run: build
 	@echo 'A node is about to listen on 127.0.0.1:5625. In another terminal:'

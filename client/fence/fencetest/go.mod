@@ -3,6 +3,7 @@ module github.com/stile-lock/stile/client/fence/fencetest
 go 1.26.0
 
 require (
+	github.com/alecthomas/kong v1.17.0
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/lib/pq v1.12.3
 	github.com/redis/go-redis/v9 v9.23.0

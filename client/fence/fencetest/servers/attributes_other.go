@@ -4,6 +4,6 @@ package servers
 
 import "syscall"
 
-func attributes(cred *syscall.Credential) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Credential: cred, Setpgid: true}
-}
+// Child puts a child into a group of its own, so that a Ctrl+C is for us
+// alone.
+func Child(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

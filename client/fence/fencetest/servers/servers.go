@@ -95,6 +95,16 @@ func Redis() (*Server, error) {
 	return s, s.start("eady to accept connections")
 }
 
+// BuildStiled builds the node into a directory and returns its path. It works
+// in the workspace.
+func BuildStiled(dir string) (string, error) {
+	path := filepath.Join(dir, "stiled")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/stile-lock/stile/server/cmd/stiled").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building stiled: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
 // find finds a program in the path, or in one of the directories, of which the
 // last in the order of the alphabet comes first.
 func find(program string, dirs ...string) (string, error) {
@@ -148,7 +158,8 @@ func (s *Server) command(cred *syscall.Credential, program string, args ...strin
 	cmd := exec.Command(program, args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
-	cmd.SysProcAttr = attributes(cred)
+	cmd.SysProcAttr = Child(syscall.SIGQUIT)
+	cmd.SysProcAttr.Credential = cred
 	return cmd
 }
 
