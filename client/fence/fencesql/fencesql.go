@@ -27,6 +27,11 @@
 // with any such failure. SQLite has one writer at a time; who has to wait for
 // longer than its busy_timeout gets SQLITE_BUSY, as it is.
 //
+// Keep guarded transactions short, with the long work before them: a holder
+// that is paused within one keeps the next one waiting for the row, lease or
+// not. PostgreSQL ends such a transaction after its
+// idle_in_transaction_session_timeout; the lease is a good value.
+//
 // A transaction that checks several keys can meet a deadlock with one that
 // checks them in another order. The database ends one of them, with an error
 // of its own.

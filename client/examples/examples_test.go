@@ -1,0 +1,360 @@
+package examples
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/stile-lock/stile/client/fence/fencesql"
+	"github.com/stile-lock/stile/client/fence/fencetest/servers"
+	"github.com/stile-lock/stile/conformance/cluster/rig"
+)
+
+// bin is where the node and the recipes are, built once.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if bin, err = os.MkdirTemp("", "stile-examples-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	if _, err := servers.BuildStiled(bin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if out, err := exec.Command("go", "build", "-o", bin, "./...").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the recipes: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// Recipes are short.
+func TestLength(t *testing.T) {
+	files, err := filepath.Glob("*/main.go")
+	ok(t, err)
+	if len(files) != 5 {
+		t.Errorf("there are %d recipes: %v", len(files), files)
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		ok(t, err)
+		if n := bytes.Count(src, []byte("\n")); n >= 80 {
+			t.Errorf("%s has %d lines", file, n)
+		}
+	}
+}
+
+// startNode starts a node of the test's own and returns its address.
+func startNode(t *testing.T) string {
+	t.Helper()
+	c, err := rig.New(rig.Options{Binary: filepath.Join(bin, "stiled"), Nodes: 1, Dir: t.TempDir()})
+	ok(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+		c.Close()
+	})
+	ok(t, c.StartAll())
+	_, err = c.WaitActive(1, rig.Patience)
+	ok(t, err)
+	return c.Addrs()
+}
+
+// startDatabase starts a PostgreSQL of the test's own.
+func startDatabase(t *testing.T) (*sql.DB, string) {
+	t.Helper()
+	s, err := servers.Postgres()
+	servers.Need(t, err)
+	t.Cleanup(s.Close)
+	db, err := sql.Open("pgx", s.URL())
+	ok(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db, s.URL()
+}
+
+// program is a recipe that runs.
+type program struct {
+	cmd  *exec.Cmd
+	done chan error
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *program) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+func start(t *testing.T, name string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.Command(filepath.Join(bin, name), args...), done: make(chan error, 1)}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.SysProcAttr = servers.Child(syscall.SIGKILL)
+	ok(t, p.cmd.Start())
+	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		p.signal(syscall.SIGKILL)
+		if t.Failed() {
+			t.Logf("%v wrote:\n%s", p.cmd.Args, p.text())
+		}
+	})
+	return p
+}
+
+// signal sends a signal to the program and what it has started.
+func (p *program) signal(s syscall.Signal) { syscall.Kill(-p.cmd.Process.Pid, s) }
+
+// wait waits for its end, and returns whether it succeeded.
+func (p *program) wait(t *testing.T) bool {
+	t.Helper()
+	select {
+	case err := <-p.done:
+		return err == nil
+	case <-time.After(2 * rig.Patience):
+		t.Fatalf("%v does not end", p.cmd.Args)
+		return false
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, cond func() bool) time.Duration {
+	t.Helper()
+	took, err := rig.Until(rig.Patience, what, func() (bool, error) { return cond(), nil })
+	ok(t, err)
+	return took
+}
+
+// One leads. When it stops, the next does at once; when it dies, the next does
+// when its lease is over.
+func TestLeader(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	stile := startNode(t)
+	programs := map[string]*program{}
+	for _, name := range []string{"a", "b", "c"} {
+		programs[name] = start(t, "leader", "-stile", stile, "-name", name, "-lease", lease.String())
+	}
+	last := uint64(0)
+	leads := func() string {
+		for name, p := range programs {
+			if _, after, found := strings.Cut(p.text(), name+" leads with token "); found {
+				digits, _, _ := strings.Cut(after, "\n")
+				token, err := strconv.ParseUint(digits, 10, 64)
+				ok(t, err)
+				if token <= last {
+					t.Errorf("token %d after %d", token, last)
+				}
+				last = token
+				delete(programs, name)
+				for other, p := range programs {
+					if p.text() != "" {
+						t.Errorf("%s and %s lead", name, other)
+					}
+				}
+				programs[name] = p
+				return name
+			}
+		}
+		return ""
+	}
+	next := func() (name string, took time.Duration) {
+		took = until(t, "there is a leader", func() bool { name = leads(); return name != "" })
+		return name, took
+	}
+
+	first, _ := next()
+	programs[first].signal(syscall.SIGTERM)
+	if !programs[first].wait(t) || !strings.Contains(programs[first].text(), "leads no longer") {
+		t.Errorf("%s did not end well", first)
+	}
+	delete(programs, first)
+	second, took := next()
+	if took >= lease/2 {
+		t.Errorf("%s led %v after %s had stopped", second, took, first)
+	}
+	programs[second].signal(syscall.SIGKILL)
+	delete(programs, second)
+	if third, took := next(); took < lease/2 {
+		t.Errorf("%s led %v after the death of %s, whose lease was %v", third, took, second, lease)
+	}
+}
+
+// Five machines start a job at one time.
+func TestCron(t *testing.T) {
+	t.Parallel()
+	stile := startNode(t)
+	for _, test := range []struct {
+		name, script string
+		runs         int // of the script
+		succeed      int // of the programs
+	}{
+		{"once", `echo "$FENCING_TOKEN" >> runs`, 1, 5},
+		{"the first fails", `echo x >> runs; test $(wc -l < runs) -gt 1`, 2, 4},
+		{"the first hangs", `echo x >> runs; test $(wc -l < runs) -gt 1 || exec sleep 60`, 2, 4},
+		{"the first dies", `echo x >> runs; test $(wc -l < runs) -gt 1 || kill -9 $PPID`, 2, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			key := strings.ReplaceAll(test.name, " ", "-")
+			var programs []*program
+			for range 5 {
+				programs = append(programs, start(t, "cron", "-stile", stile, "-job", key, "-run", "today", "-limit", "3s",
+					"sh", "-c", "cd "+dir+"; "+test.script))
+			}
+			succeeded, here := 0, 0
+			for _, p := range programs {
+				if p.wait(t) {
+					succeeded++
+				}
+				here += strings.Count(p.text(), "is done here")
+			}
+			runs, err := os.ReadFile(filepath.Join(dir, "runs"))
+			ok(t, err)
+			if n := bytes.Count(runs, []byte("\n")); n != test.runs || succeeded != test.succeed || here != 1 {
+				t.Errorf("it ran %d times, %d times to the end; %d of 5 programs succeeded", n, here, succeeded)
+			}
+		})
+	}
+}
+
+// Of four workers one is killed and one is paused past its lease; each order is
+// shipped once.
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	const orders = 60
+	stile := startNode(t)
+	db, url := startDatabase(t)
+	ok(t, fencesql.Guard{Table: "orders_fence"}.CreateTable(t.Context(), db))
+	// Nothing in the tables keeps an order from being shipped twice.
+	for _, statement := range []string{
+		`CREATE TABLE orders (id BIGINT PRIMARY KEY, shipped BOOLEAN NOT NULL DEFAULT false)`,
+		`CREATE TABLE shipments (order_id BIGINT NOT NULL, token BIGINT NOT NULL)`,
+		fmt.Sprintf(`INSERT INTO orders (id) SELECT generate_series(1, %d)`, orders),
+	} {
+		_, err := db.Exec(statement)
+		ok(t, err)
+	}
+	count := func(what string) (n int) {
+		ok(t, db.QueryRow("SELECT count("+what+") FROM shipments").Scan(&n))
+		return n
+	}
+	var programs []*program
+	for range 4 {
+		programs = append(programs, start(t, "orders", "-stile", stile, "-db", url, "-lease", "500ms", "-work", "100ms"))
+	}
+	until(t, "some are shipped", func() bool { return count("*") > 4 })
+	killed, paused := programs[0], programs[1]
+	killed.signal(syscall.SIGKILL)
+	paused.signal(syscall.SIGSTOP)
+	killed.wait(t)
+	before := count("*")
+	time.Sleep(time.Second) // past the lease
+	until(t, "others go on", func() bool { return count("*") > before })
+	paused.signal(syscall.SIGCONT)
+	for _, p := range programs[1:] {
+		if !p.wait(t) {
+			t.Errorf("a worker failed: %s", p.text())
+		}
+	}
+	if all, distinct := count("*"), count("DISTINCT order_id"); all != orders || distinct != orders {
+		t.Errorf("%d shipments of %d orders, of %d", all, distinct, orders)
+	}
+}
+
+// Five start at once, and one of them migrates.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	stile := startNode(t)
+	db, url := startDatabase(t)
+	for round := range 2 {
+		var programs []*program
+		for range 5 {
+			programs = append(programs, start(t, "migrate", "-stile", stile, "-db", url))
+		}
+		migrated := 0
+		for _, p := range programs {
+			if !p.wait(t) || !strings.HasSuffix(p.text(), "ready\n") {
+				t.Errorf("one is not ready: %s", p.text())
+			}
+			if n := strings.Count(p.text(), "migration "); n > 0 {
+				migrated++
+				if n != 3 {
+					t.Errorf("one made %d of the migrations", n)
+				}
+			}
+		}
+		if migrated != 1-round {
+			t.Errorf("round %d: %d migrated", round+1, migrated)
+		}
+	}
+	var email string
+	ok(t, db.QueryRow("SELECT email FROM customer").Scan(&email))
+}
+
+// Six want a licence of two, of which each may be used once a second.
+func TestLicences(t *testing.T) {
+	t.Parallel()
+	const every, late = time.Second, 200 * time.Millisecond
+	stile := startNode(t)
+	var programs []*program
+	for range 6 {
+		programs = append(programs, start(t, "licences", "-stile", stile, "-count", "2", "-every", every.String(), "-limit", "1m",
+			"sh", "-c", `echo "$LICENCE" $(date +%s%N)`))
+	}
+	uses := map[string][]time.Time{}
+	for _, p := range programs {
+		var licence string
+		var at int64
+		if !p.wait(t) {
+			t.Errorf("one failed: %s", p.text())
+		}
+		_, err := fmt.Sscan(p.text(), &licence, &at)
+		ok(t, err)
+		uses[licence] = append(uses[licence], time.Unix(0, at))
+	}
+	for licence, at := range uses {
+		slices.SortFunc(at, time.Time.Compare)
+		t.Log(licence, at)
+		for i := 1; i < len(at); i++ {
+			if between := at[i].Sub(at[i-1]); between < every-late {
+				t.Errorf("%s was used twice within %v", licence, between)
+			}
+		}
+	}
+	if len(uses["licence/1"])+len(uses["licence/2"]) != 6 || len(uses) != 2 {
+		t.Errorf("the licences used: %v", uses)
+	}
+}
