@@ -282,6 +282,7 @@ func Start(reign replica.Epoch, start uint32) replica.Place {
 }
 
 func (m *Machine) becomeActive(e replica.Epoch, start uint32, handed bool, why string) {
+	m.promotions++
 	m.why = why
 	m.base = m.place()
 	if m.cfg.Forked() {
@@ -333,6 +334,11 @@ func (m *Machine) becomeActive(e replica.Epoch, start uint32, handed bool, why s
 // stepDown makes an active a standby at the place.
 func (m *Machine) stepDown(level slog.Level, at replica.Place, why string, attrs ...slog.Attr) {
 	m.role, m.guard, m.meeting, m.handoff, m.deciding = Standby, false, nil, nil, false
+	if m.handedTo < 0 {
+		m.stepDowns++
+	} else {
+		m.given++
+	}
 	m.why = why
 	m.lastActive = m.now
 	m.insync = insync{}

@@ -101,6 +101,22 @@ func (m *Machine) Committed() uint64 {
 	return s.committed
 }
 
+// noteBehind notes since when each peer lacks something that was there then.
+func (m *Machine) noteBehind() {
+	if m.guard || m.insync.asked {
+		return
+	}
+	at := m.place().Pos
+	for _, p := range m.peers {
+		switch applied := m.appliedBy(p); {
+		case applied >= at && p.reached == live && !p.mismatch:
+			p.behind = 0
+		case p.behind == 0 || applied >= p.target:
+			p.behind, p.target = m.now, at
+		}
+	}
+}
+
 // keepInSync drops who lags, and takes in who has kept up.
 func (m *Machine) keepInSync() {
 	if !m.cfg.Sync || m.guard || m.insync.asked {
@@ -111,12 +127,6 @@ func (m *Machine) keepInSync() {
 	for _, p := range m.peers {
 		applied, in := m.appliedBy(p), members&bit(p.id) != 0
 		ok := p.reached == live && !p.mismatch
-		switch {
-		case applied >= at && ok:
-			p.behind = 0
-		case p.behind == 0 || applied >= p.target:
-			p.behind, p.target = m.now, at
-		}
 		lags := p.behind != 0 && m.now-p.behind > m.cfg.SyncTimeout || p.reached == gone
 		switch {
 		case in && (lags || p.st.Stopping):

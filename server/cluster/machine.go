@@ -125,6 +125,8 @@ type Machine struct {
 	// insync.go
 	insync insync
 
+	promotions, given, stepDowns uint64 // for the view
+
 	told    Status // as last sent to all
 	mode    Mode
 	modeAt  int
@@ -411,6 +413,7 @@ func (m *Machine) step() {
 		return
 	}
 	if m.role == Active {
+		m.noteBehind()
 		m.keepInSync()
 	}
 	m.feed()

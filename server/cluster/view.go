@@ -4,23 +4,29 @@ import "time"
 
 // View is what an operator sees of the roles.
 type View struct {
-	ID    uint8  `json:"id"`
-	Role  string `json:"role"`
-	Why   string `json:"why"`  // it has the role
-	Mode  string `json:"mode"` // how clients are answered
-	Place string `json:"place"`
-	Epoch string `json:"epoch"` // known, the highest
+	ID         uint8  `json:"id"`
+	Role       string `json:"role"`
+	Why        string `json:"why"`  // it has the role
+	Mode       string `json:"mode"` // how clients are answered
+	Place      string `json:"place"`
+	Epoch      string `json:"epoch"` // known, the highest
+	KnownEpoch uint32 `json:"-"`     // its number
 	// Active is the id of the active, -1 if none is known.
 	Active int `json:"active"`
 	// Complete: it has the table that is served from.
-	Complete  bool       `json:"complete"`
-	Unfit     bool       `json:"unfit"`
-	Stopping  bool       `json:"stopping"`
-	Sync      bool       `json:"sync"`              // answers wait for the standbys in sync
-	InSync    []int      `json:"in_sync,omitempty"` // of an active
-	MinInSync int        `json:"min_in_sync,omitempty"`
-	Handoff   string     `json:"handoff,omitempty"`
-	PeerViews []PeerView `json:"peers"`
+	Complete  bool   `json:"complete"`
+	Unfit     bool   `json:"unfit"`
+	Stopping  bool   `json:"stopping"`
+	Sync      bool   `json:"sync"`              // answers wait for the standbys in sync
+	InSync    []int  `json:"in_sync,omitempty"` // of an active
+	MinInSync int    `json:"min_in_sync,omitempty"`
+	Handoff   string `json:"handoff,omitempty"`
+	// How often it became active, gave the role away by a handoff, and stepped
+	// down for another active, since it was started.
+	Promotions uint64     `json:"promotions"`
+	Handoffs   uint64     `json:"handoffs"`
+	StepDowns  uint64     `json:"step_downs"`
+	PeerViews  []PeerView `json:"peers"`
 }
 
 // PeerView is another node as this one sees it.
@@ -33,6 +39,7 @@ type PeerView struct {
 	Mismatch bool     `json:"-"`                  // its peers list does not go with ours
 	Fed      bool     `json:"fed"`                // by this node
 	Lag      *uint64  `json:"lag,omitempty"`      // records of the stream it has not applied; missing: it has none of this reign yet
+	LagS     *float64 `json:"lag_s,omitempty"`    // of an active: for how long it has not had all there is; missing: as lag
 	Silent   *float64 `json:"silent_s,omitempty"` // since a heartbeat came back; missing: none ever has
 }
 
@@ -40,7 +47,8 @@ type PeerView struct {
 func (m *Machine) View() View {
 	at := m.place()
 	v := View{
-		ID: m.cfg.Self, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(),
+		ID: m.cfg.Self, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(), KnownEpoch: m.known.N,
+		Promotions: m.promotions, Handoffs: m.given, StepDowns: m.stepDowns,
 		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync, MinInSync: m.cfg.MinInSync,
 	}
 	if m.role == Active {
@@ -49,6 +57,8 @@ func (m *Machine) View() View {
 		v.Complete = a.st.Role == Active && a.st.Place.Reign == at.Reign
 	}
 	switch {
+	case m.role == Candidate:
+		v.Why = "it is about to become active"
 	case v.Why != "":
 	case m.role == Joining:
 		v.Why = "it waits until each peer has answered, or its time is over"
@@ -75,6 +85,14 @@ func (m *Machine) View() View {
 		if pv.Fed && p.acked.Reign == at.Reign {
 			lag := at.Pos - min(at.Pos, p.acked.Pos)
 			pv.Lag = &lag
+			if m.role == Active {
+				behind := time.Duration(0)
+				if lag > 0 && p.behind != 0 {
+					behind = (m.now - p.behind).Round(time.Millisecond)
+				}
+				s := behind.Seconds()
+				pv.LagS = &s
+			}
 		}
 		if m.role == Active && m.insync.members&bit(p.id) != 0 {
 			v.InSync = append(v.InSync, int(p.id))

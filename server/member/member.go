@@ -135,6 +135,9 @@ func (m *Member) Place() replica.Place {
 // Active reports whether the node is active.
 func (m *Member) Active() bool { return m.active }
 
+// Role is what the node is.
+func (m *Member) Role() cluster.Role { return m.roles.Role() }
+
 // Joining reports whether the node has only just started.
 func (m *Member) Joining() bool { return m.roles.Role() == cluster.Joining }
 
