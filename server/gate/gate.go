@@ -148,6 +148,17 @@ func (g *Gate) Do(now lockspace.Time, r *Request, mayHold bool) (v Verdict, code
 	return Kept, 0, 0
 }
 
+// Break ends the grant of a key as an operator asks; see
+// [lockspace.Space.Break]. It reports false if the table can't be changed here
+// or at the moment: then nothing has happened. The caller settles.
+func (g *Gate) Break(now lockspace.Time, key []byte, token uint64) (holder, next uint64, ok bool) {
+	if g.mode != cluster.Serve {
+		return 0, 0, false
+	}
+	holder, next = g.Space.Break(now, key, token)
+	return holder, next, true
+}
+
 func (g *Gate) serve(now lockspace.Time, r *Request) (v Verdict, code protocol.Code, lease time.Duration) {
 	ok := true
 	switch r.Op {

@@ -36,7 +36,8 @@ type conn struct {
 
 	out      outbound
 	try      tryWrite
-	lastRead atomic.Int64 // lockspace.Time
+	lastRead atomic.Int64           // lockspace.Time
+	name     atomic.Pointer[string] // that the client gave in its hello
 
 	// unanswered counts the requests that a shard owes an answer. The reader
 	// adds, whoever delivers takes away.
@@ -164,6 +165,7 @@ func (c *conn) answerAcquire(sh *shard, e *lockspace.Effect, at lockspace.Time) 
 
 // refuse answers the line that is being handled.
 func (c *conn) refuse(op protocol.Op, key []byte, code protocol.Code, text string) {
+	c.n.refused[code].Add(1)
 	c.out.close(protocol.AppendError(c.out.open(), op, key, code, text), &c.touched)
 }
 
@@ -195,6 +197,7 @@ func (c *conn) cut() {
 }
 
 func (c *conn) cutOff(reason string) {
+	c.n.cutOffs.Add(1)
 	c.n.cfg.Log.Debug("connection cut off", slog.String("reason", reason), slog.String("remote", remote(c.nc)))
 	c.cut()
 }

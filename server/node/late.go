@@ -30,6 +30,7 @@ type lateAnswer struct {
 	token   uint64
 	place   lockspace.Place
 	ends    lockspace.Time
+	freed   lockspace.Time
 }
 
 func (l *late) open(pos uint64) []byte {
@@ -39,7 +40,7 @@ func (l *late) open(pos uint64) []byte {
 
 func (l *late) grant(e *lockspace.Effect, now lockspace.Time) {
 	a := &l.next
-	a.granted, a.repeat, a.token, a.place = true, e.Repeat, e.Token, e.Place
+	a.granted, a.repeat, a.token, a.place, a.freed = true, e.Repeat, e.Token, e.Place, e.Freed
 	a.ends = now + lockspace.Time(e.Lease)
 }
 
@@ -90,7 +91,7 @@ func (o *outbound) release(committed uint64, t *touched) (more bool) {
 		left := max(0, time.Duration(a.ends-now)).Truncate(time.Millisecond)
 		o.buf = protocol.AppendGrant(o.buf, keyOfGrant(line), a.token, left)
 		if !a.repeat {
-			o.grants = append(o.grants, pendingGrant{start, len(o.buf), a.token, a.place})
+			o.grants = append(o.grants, pendingGrant{start, len(o.buf), a.token, a.place, a.freed})
 		}
 	}
 	if i > 0 && !o.closed {

@@ -117,6 +117,7 @@ func (n *Node) open(nc net.Conn, slot uint32) {
 
 // turnAway tells a connection over the limit that it is one.
 func (n *Node) turnAway(nc net.Conn, busy chan struct{}) {
+	n.turnedAway.Add(1)
 	select {
 	case busy <- struct{}{}:
 	default:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/server/cluster"
+	"github.com/stile-lock/stile/server/internal/hist"
 	"github.com/stile-lock/stile/server/lockspace"
 )
 
@@ -155,6 +156,12 @@ type Node struct {
 	connections atomic.Int64
 	generation  atomic.Uint64 // of sessions
 
+	// Counted beside the shards.
+	refused    [maxCodes]atomic.Uint64 // by code
+	turnedAway atomic.Uint64
+	cutOffs    atomic.Uint64
+	handOvers  [64]hist.Shared // by session, so that few share one
+
 	stopping atomic.Bool
 	stopped  chan struct{} // closed when Shutdown begins
 
@@ -286,6 +293,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Stopping reports whether Shutdown was called.
+func (n *Node) Stopping() bool { return n.stopping.Load() }
 
 // Status is what a node says of itself.
 type Status struct {

@@ -43,6 +43,7 @@ type pendingGrant struct {
 	start, end int
 	token      uint64
 	place      lockspace.Place
+	freed      lockspace.Time // see lockspace.Effect
 }
 
 // maxSpare is the largest buffer that is kept for later.
@@ -127,7 +128,7 @@ func (o *outbound) effect(sh *shard, e *lockspace.Effect) bool {
 		case o.late.isOpen:
 			o.late.grant(e, o.c.n.now())
 		case !e.Repeat && !o.closed:
-			o.grants = append(o.grants, pendingGrant{start, len(buf), e.Token, e.Place})
+			o.grants = append(o.grants, pendingGrant{start, len(buf), e.Token, e.Place, e.Freed})
 		}
 	case lockspace.TimedOut:
 		buf = protocol.AppendTimeout(buf, e.Key)
@@ -169,6 +170,7 @@ func (o *outbound) flush() {
 			go o.writeOut(buf, grants, n, err)
 			return
 		}
+		o.written(grants)
 		o.mu.Lock()
 		o.reuse(buf, grants)
 	}
@@ -191,6 +193,20 @@ func (o *outbound) take() (buf []byte, grants []pendingGrant, ok bool) {
 	o.buf, o.grants = o.spareBuf[:0], o.spareGrants[:0]
 	o.spareBuf, o.spareGrants = nil, nil
 	return buf, grants, true
+}
+
+// written counts how long it took to hand keys over, now that the kernel has
+// the answers.
+func (o *outbound) written(grants []pendingGrant) {
+	now := lockspace.Never
+	for i := range grants {
+		if freed := grants[i].freed; freed != lockspace.Never {
+			if now == lockspace.Never {
+				now = o.c.n.now()
+			}
+			o.c.n.handOvers[o.c.session%64].Observe(time.Duration(now - freed))
+		}
+	}
 }
 
 func (o *outbound) reuse(buf []byte, grants []pendingGrant) {
@@ -217,6 +233,7 @@ func (o *outbound) writeOut(buf []byte, grants []pendingGrant, written int, err 
 			o.fail(buf, grants, written, err)
 			return
 		}
+		o.written(grants)
 		o.mu.Lock()
 		o.reuse(buf, grants)
 		var ok bool

@@ -66,6 +66,7 @@ func (c *conn) acquire(now lockspace.Time, refusal protocol.Code) bool {
 		MayQueue: c.n.mayQueue(),
 	}, c.n.mayHold()) {
 		c.unanswered.Add(-1)
+		sh.counts.moved++
 		c.out.close(protocol.AppendMoved(c.out.open(), r.Op, r.Key, sh.active), &c.touched)
 	}
 	sh.finish()
@@ -98,6 +99,7 @@ func (c *conn) change(now lockspace.Time) bool {
 
 // answer answers a release, keep or cancel. Called with the shard's lock held.
 func (c *conn) answer(sh *shard, r *gate.Request, v gate.Verdict, code protocol.Code, lease time.Duration) {
+	sh.counts.answer(r.Op, v, code)
 	pos := sh.pos
 	if v == gate.Moved || v == gate.Refused && tellsNothing(code) {
 		pos = 0
@@ -131,6 +133,8 @@ func (c *conn) hello() bool {
 		return c.wrong < maxWrongSecrets
 	}
 	c.authorized = true
+	name := string(r.Name)
+	c.name.Store(&name)
 	node := c.n.cfg.Advertise
 	if node == "" {
 		node = c.nc.LocalAddr().String()

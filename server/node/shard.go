@@ -35,6 +35,8 @@ type shard struct {
 
 	timer *time.Timer
 	armed lockspace.Time // what the timer will fire for; Never: it is not set
+
+	counts counts
 }
 
 // undoGrant is a grant to a session that is gone.
@@ -109,6 +111,7 @@ func (sh *shard) deliver() {
 	effects, at := sh.space.Effects(), sh.space.Now()
 	for i := range effects {
 		e := &effects[i]
+		sh.counts.effect(e)
 		c := sh.n.connOf(e.Session)
 		if c != nil && c.answerAcquire(sh, e, at) {
 			continue
