@@ -13,6 +13,7 @@ import (
 
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/fencing"
+	"github.com/stile-lock/stile/server/history"
 	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/node"
 	"github.com/stile-lock/stile/server/peer"
@@ -39,6 +40,8 @@ type Config struct {
 	Store *fencing.Store
 	Wall  func() time.Time // the clock that epochs come from
 	Log   *slog.Logger
+	// History is told of the changes of the role.
+	History *history.Log
 }
 
 // holdSlack is how much longer than the failure timeout a request is kept:
@@ -69,6 +72,7 @@ type Host struct {
 	watch  context.CancelFunc // of the loop: ends the watch of the allocator
 
 	unreached [16]unreached // of the loop
+	role      cluster.Role  // of the loop: as last noted
 
 	mu    sync.Mutex
 	extra map[uint8]string // addresses of peers that only they list
@@ -123,6 +127,7 @@ func New(cfg Config) *Host {
 	}, (*world)(h), table{h.node.Table(), h}, now)
 	h.node.Passed(now)
 	h.say()
+	h.noteRole()
 	go h.loop()
 	return h
 }
@@ -167,6 +172,18 @@ func (h *Host) pass(f func(time.Duration)) {
 	f(now)
 	h.say()
 	h.node.Passed(now)
+	if h.member.Role() != h.role {
+		h.noteRole()
+	}
+}
+
+// noteRole puts the role into the history.
+func (h *Host) noteRole() {
+	h.role = h.member.Role()
+	v := h.member.Status()
+	h.cfg.History.Add(history.Event{
+		Time: h.cfg.Wall(), Kind: history.Role, Role: v.Role, Why: v.Why, Epoch: v.KnownEpoch,
+	})
 }
 
 // say makes the hello for links that come up.

@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/config"
 	"github.com/stile-lock/stile/server/fencing"
+	"github.com/stile-lock/stile/server/history"
 	"github.com/stile-lock/stile/server/host"
 	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/node"
@@ -19,7 +21,8 @@ type running struct {
 	node     *node.Node
 	epoch    func() uint32
 	cluster  func() member.Status // nil: it is alone
-	failed   <-chan error         // nil: it can't
+	history  *history.Log
+	failed   <-chan error // nil: it can't
 	shutdown func(context.Context) error
 	close    func()
 }
@@ -55,16 +58,17 @@ func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.L
 		return alone(nc, store, log)
 	}
 	nc.Advertise = cfg.PeerList[cfg.Self].Addr
+	past := new(history.Log)
 	h := host.New(host.Config{
 		Node: nc, Peers: cfg.PeerList, Self: cfg.Self,
 		Secret: cfg.ClusterSecret, DialFrom: loopbackOf(l),
 		Heartbeat: cfg.Heartbeat, FailureTimeout: cfg.FailureTimeout, BootGrace: cfg.BootGrace,
 		StopTimeout: cfg.StopTimeout, Takeback: cfg.Takeback,
 		Sync: cfg.Replication == "sync", SyncTimeout: cfg.SyncTimeout, MinInSync: cfg.MinInSync,
-		Store: store, Wall: time.Now, Log: log,
+		Store: store, Wall: time.Now, Log: log, History: past,
 	})
 	return &running{
-		node: h.Node(), epoch: h.Epoch, cluster: h.Status, failed: h.Failed(), shutdown: h.Shutdown, close: h.Close,
+		node: h.Node(), epoch: h.Epoch, cluster: h.Status, history: past, failed: h.Failed(), shutdown: h.Shutdown, close: h.Close,
 	}, nil
 }
 
@@ -79,7 +83,11 @@ func alone(nc node.Config, store *fencing.Store, log *slog.Logger) (*running, er
 	go tokens.Run(ctx)
 	nc.Tokens = tokens.Next
 	n := node.New(nc)
-	return &running{node: n, epoch: tokens.Epoch, shutdown: n.Shutdown, close: cancel}, nil
+	past := new(history.Log)
+	past.Add(history.Event{
+		Time: time.Now(), Kind: history.Role, Role: cluster.Active.String(), Why: "it is alone", Epoch: tokens.Epoch(),
+	})
+	return &running{node: n, epoch: tokens.Epoch, history: past, shutdown: n.Shutdown, close: cancel}, nil
 }
 
 // loopbackOf is the loopback address that the node listens on, to dial its
