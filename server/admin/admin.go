@@ -1,99 +1,243 @@
-// Package admin is the HTTP server for operators. It only reads.
+// Package admin is the HTTP server for operators: what the node is and does,
+// for people, supervisors and Prometheus, and the one thing that they can do to
+// it, which is to break a lock.
 package admin
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/stile-lock/stile/server/buildinfo"
 	"github.com/stile-lock/stile/server/cluster"
+	"github.com/stile-lock/stile/server/history"
 	"github.com/stile-lock/stile/server/member"
+	"github.com/stile-lock/stile/server/metrics"
 	"github.com/stile-lock/stile/server/node"
 )
 
-// Info is what never changes while the node runs.
-type Info struct {
+// Config is what a Server is made with. All is required, but for what is said.
+type Config struct {
+	Node     *node.Node
 	Addr     string // that clients use
 	StateDir string
 	Started  time.Time
 	Epoch    func() uint32
 	Cluster  func() member.Status // nil: the node is alone
+	History  *history.Log
+
+	// Secret that requests must have; empty: nobody can break a lock, and
+	// whoever reaches the port can read.
+	Secret []byte
+	Log    *slog.Logger
+}
+
+const (
+	// maxScrapes is how many scrapes are served at once.
+	maxScrapes = 4
+	// answerWithin is how long a client may take to read an answer.
+	answerWithin = 30 * time.Second
+	// maxConnections is how many connections the port has at once.
+	maxConnections = 256
+)
+
+// Server is the HTTP server of a node.
+type Server struct {
+	cfg      Config
+	loopback bool // it listens on a loopback address
+	failures failures
+	events   events
+	listings chan struct{} // has one for each listing that goes on
+	http     *http.Server
+}
+
+// New returns a server that serves nobody yet.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, listings: make(chan struct{}, maxListings)}
+	s.events.s = s
+	s.http = &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Serve serves the listener until it fails, or Close is called: then it returns
+// http.ErrServerClosed. Beyond loopback it speaks HTTPS if there is a tlsConfig.
+func (s *Server) Serve(l net.Listener, tlsConfig *tls.Config) error {
+	s.loopback = onLoopback(l.Addr())
+	s.http.Handler = s.handler()
+	l = limit(l, maxConnections)
+	if tlsConfig == nil || s.loopback {
+		return s.http.Serve(l)
+	}
+	s.http.TLSConfig = tlsConfig
+	return s.http.ServeTLS(l, "", "")
+}
+
+// Close ends the server and all that it answers.
+func (s *Server) Close() error { return s.http.Close() }
+
+func onLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// handler has the pages. What each needs of a secret is said here.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", http.HandlerFunc(s.healthz))
+	mux.Handle("GET /readyz", http.HandlerFunc(s.readyz))
+	mux.Handle("GET /status", s.reader(s.status))
+	mux.Handle("GET /keys", s.reader(s.keys))
+	mux.Handle("GET /events", s.reader(s.events.serve))
+	scrape := promhttp.HandlerFor(metrics.New(s.snapshot), promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	mux.Handle("GET /metrics", s.reader(scrape.ServeHTTP))
+	mux.Handle("POST /break", s.changer(s.breakLock))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) }
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	said, ready := s.readiness(s.cluster())
+	if !ready {
+		http.Error(w, said, http.StatusServiceUnavailable)
+		return
+	}
+	w.Write([]byte(said + "\n"))
+}
+
+// cluster is nil for a node that is alone.
+func (s *Server) cluster() *member.Status {
+	if s.cfg.Cluster == nil {
+		return nil
+	}
+	c := s.cfg.Cluster()
+	return &c
+}
+
+// readiness says whether the node is of use to clients: it answers them, or
+// sends them to who does and could take over from that.
+func (s *Server) readiness(c *member.Status) (said string, ready bool) {
+	switch {
+	case s.cfg.Node.Stopping():
+		return "stopping", false
+	case c != nil:
+		return readiness(c)
+	}
+	return "ok", true
+}
+
+func readiness(c *member.Status) (said string, ready bool) {
+	switch {
+	case c.Mode == cluster.Serve.String() && c.Sync && len(c.InSync) == 0:
+		return "ok: active, and no standby is in sync: what is answered now is lost if this node dies", true
+	case c.Mode == cluster.Serve.String():
+		return "ok: active", true
+	case c.Mode == cluster.Redirect.String() && !c.Complete:
+		return fmt.Sprintf("not ready: standby that has not got the table of node %d, which is active, yet; clients are sent there", c.Active), false
+	case c.Mode == cluster.Redirect.String():
+		return fmt.Sprintf("ok: standby, node %d is active", c.Active), true
+	case c.Mode == cluster.Refuse.String():
+		return fmt.Sprintf("not ready: active, but %d standbys are in sync, and --min-in-sync wants %d: clients get no-active", len(c.InSync), c.MinInSync), false
+	}
+	return "not ready: " + c.Role + ", clients are answered by: " + c.Mode, false
+}
+
+func role(c *member.Status) string {
+	if c == nil {
+		return cluster.Active.String()
+	}
+	return c.Role
+}
+
+// snapshot is the node as a scrape sees it.
+func (s *Server) snapshot() metrics.Snapshot {
+	c := s.cluster()
+	_, ready := s.readiness(c)
+	serving, _ := s.cfg.Node.Serving()
+	return metrics.Snapshot{
+		Status: s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
+		Role: role(c), Ready: ready, Serving: serving, Cluster: c,
+	}
+}
+
+// state is what /status and /events have in common.
+type state struct {
+	node.Status
+	Role    string         `json:"role"`
+	Ready   bool           `json:"ready"`
+	Epoch   uint32         `json:"epoch"` // of this node's own tokens
+	Counts  counts         `json:"counts"`
+	Cluster *member.Status `json:"cluster,omitempty"`
+}
+
+func (s *Server) state() state {
+	snap := s.snapshot()
+	return state{
+		Status: snap.Status, Role: snap.Role, Ready: snap.Ready, Epoch: snap.Epoch,
+		Counts: countsOf(snap.Counts), Cluster: snap.Cluster,
+	}
 }
 
 type status struct {
-	node.Status
-	Version  string         `json:"version"`
-	Commit   string         `json:"commit"`
-	Addr     string         `json:"addr"`
-	StateDir string         `json:"state_dir"`
-	Started  time.Time      `json:"started"`
-	Epoch    uint32         `json:"epoch"` // of this node's own tokens
-	Cluster  *member.Status `json:"cluster,omitempty"`
+	state
+	Version  string    `json:"version"`
+	Commit   string    `json:"commit"`
+	Addr     string    `json:"addr"`
+	StateDir string    `json:"state_dir"`
+	Started  time.Time `json:"started"`
+	Now      time.Time `json:"now"`
+	Changes  []change  `json:"changes"` // the newest first
 }
 
-// readiness says whether clients get an answer: from the active, or where it
-// is.
-func readiness(s member.Status) (said string, ready bool) {
-	switch {
-	case s.Mode == cluster.Serve.String() && s.Sync && len(s.InSync) == 0:
-		return "ok: active, and no standby is in sync: what is answered now is lost if this node dies", true
-	case s.Mode == cluster.Serve.String():
-		return "ok: active", true
-	case s.Mode == cluster.Redirect.String() && !s.Complete:
-		return fmt.Sprintf("not ready: standby that has not got the table of node %d, which is active, yet; clients are sent there", s.Active), false
-	case s.Mode == cluster.Redirect.String():
-		return fmt.Sprintf("ok: standby, node %d is active", s.Active), true
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	st := status{
+		state:    s.state(),
+		Version:  buildinfo.Version(),
+		Commit:   buildinfo.Commit(),
+		Addr:     s.cfg.Addr,
+		StateDir: s.cfg.StateDir,
+		Started:  s.cfg.Started.UTC(),
+		Now:      instant(time.Now()),
+		Changes:  []change{},
 	}
-	if s.Mode == cluster.Refuse.String() {
-		return fmt.Sprintf("not ready: active, but %d standbys are in sync, and --min-in-sync wants %d: clients get no-active", len(s.InSync), s.MinInSync), false
+	for _, e := range s.cfg.History.Last() {
+		st.Changes = append(st.Changes, changeOf(&e))
 	}
-	return "not ready: " + s.Role + ", clients are answered by: " + s.Mode, false
+	writeJSON(w, http.StatusOK, st)
 }
 
-// Handler serves /healthz (the process answers), /readyz (clients get an
-// answer, and the node has the table; 503 while it stops, knows of no active, or
-// would begin empty if it became active) and /status (JSON).
-func Handler(n *node.Node, info Info) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		w.Write([]byte("ok\n"))
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if n.Status().Stopping {
-			http.Error(w, "stopping", http.StatusServiceUnavailable)
-			return
-		}
-		if info.Cluster != nil {
-			said, ready := readiness(info.Cluster())
-			if !ready {
-				http.Error(w, said, http.StatusServiceUnavailable)
-				return
-			}
-			w.Write([]byte(said + "\n"))
-			return
-		}
-		w.Write([]byte("ok\n"))
-	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		s := status{
-			Status:   n.Status(),
-			Version:  buildinfo.Version(),
-			Commit:   buildinfo.Commit(),
-			Addr:     info.Addr,
-			StateDir: info.StateDir,
-			Started:  info.Started,
-			Epoch:    info.Epoch(),
-		}
-		if info.Cluster != nil {
-			c := info.Cluster()
-			s.Cluster = &c
-		}
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.Encode(s)
-	})
-	return mux
+// writeJSON answers with a value, for people too.
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	enc.Encode(v)
+}
+
+// failure is the answer to a request that came to nothing.
+type failure struct {
+	Error   string `json:"error"` // for programs
+	Message string `json:"message"`
+}
+
+func fail(w http.ResponseWriter, code int, name, message string) {
+	writeJSON(w, code, failure{name, message})
 }

@@ -6,40 +6,80 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stile-lock/stile/server/cluster"
+	"github.com/stile-lock/stile/server/history"
 	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/node"
 )
 
 var started = time.Date(2026, 12, 1, 12, 30, 0, 0, time.UTC)
 
-func newHandler(t *testing.T) (*node.Node, http.Handler) {
+func newNode(t *testing.T) *node.Node {
 	t.Helper()
 	last := uint64(0)
 	n := node.New(node.Config{Tokens: func() (uint64, bool) { last++; return last, true }})
 	t.Cleanup(func() { n.Shutdown(context.Background()) })
-	return n, Handler(n, Info{
-		Addr: "127.0.0.1:5625", StateDir: "/var/lib/stile", Started: started,
-		Epoch: func() uint32 { return 60_500_000 },
+	return n
+}
+
+// newServer returns the server of a node that is alone.
+func newServer(t *testing.T, n *node.Node, secret string) *Server {
+	t.Helper()
+	past := new(history.Log)
+	past.Add(history.Event{Time: started, Kind: history.Role, Role: "active", Why: "it is alone", Epoch: 60_500_000})
+	return New(Config{
+		Node: n, Addr: "127.0.0.1:5625", StateDir: "/var/lib/stile", Started: started,
+		Epoch: func() uint32 { return 60_500_000 }, History: past,
+		Secret: []byte(secret), Log: slog.New(slog.DiscardHandler),
 	})
+}
+
+// newHandler is one that listens on loopback, without a secret.
+func newHandler(t *testing.T) (*node.Node, http.Handler) {
+	t.Helper()
+	n := newNode(t)
+	s := newServer(t, n, "")
+	s.loopback = true
+	return n, s.handler()
+}
+
+// at is what a path of names and numbers leads to.
+func at(v any, path string) any {
+	for _, step := range strings.Split(path, ".") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
 }
 
 func get(h http.Handler, method, path string) (int, string, http.Header) {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	h.ServeHTTP(w, httptest.NewRequest(method, "http://localhost:5626"+path, nil))
 	return w.Code, w.Body.String(), w.Header()
 }
 
-// client sends lines over a connection of its own and reads the answers. The
+// connect sends lines over a connection of its own and reads the answers. The
 // connection stays open.
-func client(t *testing.T, n *node.Node, answers int, lines string) {
+func connect(t *testing.T, n *node.Node, answers int, lines string) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	if !n.ServeConn(theirs) {
@@ -78,8 +118,8 @@ func TestHealthAndReadiness(t *testing.T) {
 func TestStatus(t *testing.T) {
 	n, h := newHandler(t)
 	// Two keys held; three waiters, one of them with a nonce.
-	client(t, n, 3, "A a 0 600\nA b 0 600\nA a 0 30\nA b 0 30\nP x\n")
-	client(t, n, 1, "A b 0 30 Sesame-nonce\nP x\n")
+	connect(t, n, 3, "A a 0 600\nA b 0 600\nA a 0 30\nA b 0 30\nP x\n")
+	connect(t, n, 1, "A b 0 30 Sesame-nonce\nP x\n")
 	code, body, header := get(h, "GET", "/status")
 	if code != http.StatusOK || header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d, %v", code, header)
@@ -91,7 +131,7 @@ func TestStatus(t *testing.T) {
 	for field, want := range map[string]any{
 		"connections": 2.0, "held": 2.0, "waiting": 3.0, "stopping": false,
 		"addr": "127.0.0.1:5625", "state_dir": "/var/lib/stile", "epoch": 60_500_000.0,
-		"started": "2026-12-01T12:30:00Z",
+		"started": "2026-12-01T12:30:00Z", "role": "active", "ready": true,
 	} {
 		if got[field] != want {
 			t.Errorf("%s is %v, want %v", field, got[field], want)
@@ -105,6 +145,14 @@ func TestStatus(t *testing.T) {
 	if g, _ := got["goroutines"].(float64); g < 2 {
 		t.Errorf("goroutines is %v", got["goroutines"])
 	}
+	for path, want := range map[string]any{
+		"counts.grants.immediate": 2.0, "counts.grants.handed_over": 0.0, "counts.connections_accepted": 2.0,
+		"changes.0.role": "active", "changes.0.why": "it is alone", "changes.0.time": "2026-12-01T12:30:00Z",
+	} {
+		if has := at(got, path); has != want {
+			t.Errorf("%s is %v, want %v", path, has, want)
+		}
+	}
 	if strings.Contains(body, "Sesame") {
 		t.Errorf("the status shows a nonce: %s", body)
 	}
@@ -117,7 +165,7 @@ func TestStatus(t *testing.T) {
 func TestOnlyReads(t *testing.T) {
 	_, h := newHandler(t)
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
-		for _, path := range []string{"/healthz", "/readyz", "/status"} {
+		for _, path := range []string{"/healthz", "/readyz", "/status", "/keys", "/metrics", "/events"} {
 			if code, _, header := get(h, method, path); code != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d", method, path, code)
 			} else if allow := header.Get("Allow"); !strings.Contains(allow, "GET") {
@@ -125,12 +173,12 @@ func TestOnlyReads(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/status"} {
+	for _, path := range []string{"/healthz", "/readyz", "/status", "/keys", "/metrics"} {
 		if code, _, _ := get(h, "HEAD", path); code != http.StatusOK {
 			t.Errorf("HEAD %s: %d", path, code)
 		}
 	}
-	for _, path := range []string{"/", "/keys", "/status/", "/debug/pprof/", "/healthz/x"} {
+	for _, path := range []string{"/", "/keys/x", "/status/", "/debug/pprof/", "/healthz/x"} {
 		if code, _, _ := get(h, "GET", path); code != http.StatusNotFound {
 			t.Errorf("GET %s: %d", path, code)
 		}
@@ -159,7 +207,7 @@ func TestStatusUnderLoad(t *testing.T) {
 	for i := range rounds {
 		fmt.Fprintf(&lines, "A k%d -1 600\n", i)
 	}
-	client(t, n, rounds, lines.String())
+	connect(t, n, rounds, lines.String())
 	close(stop)
 	<-stopped
 	if s := n.Status(); s.Held != rounds {
@@ -185,7 +233,7 @@ func TestReadiness(t *testing.T) {
 		{mode: cluster.Refuse, complete: true, inSync: []int{1}, said: "not ready: active, but 1 standbys are in sync, and --min-in-sync wants 2"},
 	} {
 		s := member.Status{View: cluster.View{Role: "standby", Mode: tc.mode.String(), Complete: tc.complete, Sync: tc.sync, InSync: tc.inSync, Active: 2, MinInSync: 2}}
-		if said, ready := readiness(s); ready != tc.ready || !strings.HasPrefix(said, tc.said) {
+		if said, ready := readiness(&s); ready != tc.ready || !strings.HasPrefix(said, tc.said) {
 			t.Errorf("%v, complete %v, in sync %v: %v, %q", tc.mode, tc.complete, tc.inSync, ready, said)
 		}
 	}

@@ -29,7 +29,7 @@ type Config struct {
 
 	Listen    string `default:"127.0.0.1:5625" placeholder:"HOST:PORT" help:"Address that clients connect to (${default}). Port 0 takes a free one."`
 	Advertise string `placeholder:"HOST:PORT" help:"Address by which clients know this node, where it is not the one it listens on."`
-	Admin     string `default:"127.0.0.1:5626" placeholder:"HOST:PORT" help:"Address of the admin HTTP server: /healthz, /readyz, /status (${default}). Empty: off."`
+	Admin     string `default:"127.0.0.1:5626" placeholder:"HOST:PORT" help:"Address of the admin HTTP server: /healthz, /readyz, /status, /keys, /metrics, /events, /break (${default}). Empty: off."`
 	StateDir  string `default:"stile-state" placeholder:"DIR" help:"Directory for the epoch that keeps tokens rising over restarts (${default}). One to each node."`
 
 	DefaultLease  time.Duration `default:"30s" help:"Lease of an acquire that asks for 0 (${default})."`
@@ -55,6 +55,8 @@ type Config struct {
 	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello."`
 	Insecure   bool   `help:"Listen beyond loopback although no secret is asked: whoever reaches the port can take and release locks, and join a cluster."`
 
+	AdminSecretFile string `placeholder:"FILE" help:"File with the secret that admin requests must have beyond loopback, and /break everywhere. Without it that is the one of --secret-file."`
+
 	ClusterSecretFile string `placeholder:"FILE" help:"File with the secret that the nodes of a cluster show each other, the same for all."`
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error (${default})."`
@@ -64,6 +66,8 @@ type Config struct {
 
 	// Secret is what SecretFile holds.
 	Secret []byte `kong:"-"`
+	// AdminSecret is what AdminSecretFile holds, else Secret.
+	AdminSecret []byte `kong:"-"`
 	// ClusterSecret is what ClusterSecretFile holds.
 	ClusterSecret []byte `kong:"-"`
 	// PeerList is what Peers says.
@@ -128,16 +132,10 @@ func (c *Config) check() error {
 	if err != nil {
 		return err
 	}
+	admin := ""
 	if c.Admin != "" {
-		admin, err := address("--admin", c.Admin)
-		if err != nil {
+		if admin, err = address("--admin", c.Admin); err != nil {
 			return err
-		}
-		if !loopback(admin) {
-			if !c.Insecure {
-				return fmt.Errorf("--admin %s is reachable from other machines, and the admin server asks for no secret: use a loopback address, or --insecure if the network is closed", c.Admin)
-			}
-			c.Warnings = append(c.Warnings, "INSECURE: the admin server at "+c.Admin+" is reachable from other machines and asks for no secret")
 		}
 	}
 	if c.Advertise != "" {
@@ -211,6 +209,18 @@ func (c *Config) check() error {
 		if c.ClusterSecret, err = c.readSecret("--cluster-secret-file", c.ClusterSecretFile); err != nil {
 			return err
 		}
+	}
+	c.AdminSecret = c.Secret
+	if c.AdminSecretFile != "" {
+		if c.AdminSecret, err = c.readSecret("--admin-secret-file", c.AdminSecretFile); err != nil {
+			return err
+		}
+	}
+	if c.Admin != "" && !loopback(admin) && len(c.AdminSecret) == 0 {
+		if !c.Insecure {
+			return fmt.Errorf("--admin %s is reachable from other machines, and the admin server would ask for no secret: give --admin-secret-file or --secret-file, use a loopback address, or --insecure if the network is closed", c.Admin)
+		}
+		c.Warnings = append(c.Warnings, "INSECURE: the admin server at "+c.Admin+" is reachable from other machines and asks for no secret: whoever reaches it sees all keys and clients")
 	}
 	if !loopback(listen) && len(c.Secret) == 0 {
 		if !c.Insecure {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,7 @@ var settings = map[string][3]struct {
 	"boot-grace":          {{"0s", time.Duration(0)}, {"1ms", time.Millisecond}, {"1m", time.Minute}},
 	"secret-file":         {{"", ""}, {"", ""}, {"", ""}}, // has a test of its own
 	"cluster-secret-file": {{"", ""}, {"", ""}, {"", ""}}, // and this one too
+	"admin-secret-file":   {{"", ""}, {"", ""}, {"", ""}}, // and this one
 	"insecure":            {{"true", true}, {"false", false}, {"true", true}},
 	"log-level":           {{"debug", "debug"}, {"warn", "warn"}, {"error", "error"}},
 	"log-format":          {{"json", "json"}, {"text", "text"}, {"json", "json"}},
@@ -147,7 +149,7 @@ func TestEverySettingFromEverywhere(t *testing.T) {
 		name := settingOf(field.Name)
 		values, ok := settings[name]
 		switch field.Name {
-		case "Config", "Version", "Secret", "ClusterSecret", "PeerList", "Self", "Warnings":
+		case "Config", "Version", "Secret", "AdminSecret", "ClusterSecret", "PeerList", "Self", "Warnings":
 			continue
 		}
 		if !ok {
@@ -315,7 +317,6 @@ func TestEnvironmentOfOthers(t *testing.T) {
 
 func TestFlagsThatAreWrong(t *testing.T) {
 	clean(t)
-	secret := file(t, "open-sesame\n")
 	for _, tt := range []struct {
 		args  []string
 		parts []string
@@ -410,9 +411,8 @@ func TestFlagsThatAreWrong(t *testing.T) {
 		{[]string{"--listen=192.0.2.1:5625"}, []string{"--listen", "--insecure"}},
 		{[]string{"--listen=[::ffff:192.0.2.1]:5625"}, []string{"--listen", "--insecure"}},
 		{[]string{"--listen=0.0.0.0:5625", "--insecure=false"}, []string{"--listen", "--insecure"}},
-		{[]string{"--admin=0.0.0.0:5626"}, []string{"--admin", "--insecure"}},
-		// The secret is of the client port: the admin server asks for none.
-		{[]string{"--admin=0.0.0.0:5626", "--secret-file=" + secret}, []string{"--admin", "--insecure"}},
+		{[]string{"--admin=0.0.0.0:5626"}, []string{"--admin", "--admin-secret-file", "--insecure"}},
+		{[]string{"--admin-secret-file=/nowhere"}, []string{"--admin-secret-file", "/nowhere"}},
 	} {
 		refused(t, tt.args, tt.parts...)
 	}
@@ -434,6 +434,9 @@ func TestBeyondLoopback(t *testing.T) {
 		{[]string{"--listen=:1", "--insecure", "--secret-file", secret}, 0},
 		{[]string{"--admin=:1", "--insecure"}, 1},
 		{[]string{"--listen=:1", "--admin=:2", "--insecure"}, 2},
+		{[]string{"--admin=:1", "--secret-file", secret}, 0}, // which is then the secret of both
+		{[]string{"--admin=:1", "--admin-secret-file", secret}, 0},
+		{[]string{"--admin=:1", "--admin-secret-file", secret, "--insecure"}, 0},
 		{[]string{"--insecure"}, 0},
 	} {
 		c := parse(t, tt.args...)
@@ -450,6 +453,18 @@ func TestBeyondLoopback(t *testing.T) {
 
 func TestSecretFile(t *testing.T) {
 	testSecretFile(t, "--secret-file", func(c *Config) []byte { return c.Secret })
+}
+
+func TestAdminSecretFile(t *testing.T) {
+	testSecretFile(t, "--admin-secret-file", func(c *Config) []byte { return c.AdminSecret })
+	clean(t)
+	clients := "--secret-file=" + file(t, "for-clients\n")
+	if c := parse(t, clients); string(c.AdminSecret) != "for-clients" {
+		t.Errorf("without one of its own the admin secret is %q", c.AdminSecret)
+	}
+	if c := parse(t, clients, "--admin-secret-file="+file(t, "for-admins\n")); string(c.AdminSecret) != "for-admins" || string(c.Secret) != "for-clients" {
+		t.Errorf("the admin secret is %q, the other %q", c.AdminSecret, c.Secret)
+	}
 }
 
 func TestClusterSecretFile(t *testing.T) {
@@ -496,8 +511,10 @@ func testSecretFile(t *testing.T, flag string, secret func(*Config) []byte, more
 	check("file", "--config", file(t, flag[2:]+": "+open+"\n"))
 	t.Setenv(envOf(flag[2:]), open)
 	check("environment")
-	if c := parse(t, more...); len(c.Secret)+len(c.ClusterSecret) != len("open-sesame") {
-		t.Errorf("secret %q, secret of the cluster %q: want one of them", c.Secret, c.ClusterSecret)
+	c := parse(t, more...)
+	files := slices.DeleteFunc([]string{c.SecretFile, c.AdminSecretFile, c.ClusterSecretFile}, func(f string) bool { return f == "" })
+	if len(files) != 1 {
+		t.Errorf("the files with secrets are %q: want one", files)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -116,15 +115,12 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	}
 	if adminListener != nil {
 		attrs = append(attrs, slog.String("admin", adminListener.Addr().String()))
-		srv := &http.Server{
-			Handler: admin.Handler(n.node, admin.Info{
-				Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
-			}),
-			ReadHeaderTimeout: 5 * time.Second,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		}
+		srv := admin.New(admin.Config{
+			Node: n.node, Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
+			History: n.history, Secret: cfg.AdminSecret, Log: log,
+		})
 		defer srv.Close()
-		go func() { failed <- srv.Serve(adminListener) }()
+		go func() { failed <- srv.Serve(adminListener, nil) }()
 	}
 	for _, w := range cfg.Warnings {
 		log.Warn(w)

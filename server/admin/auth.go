@@ -1,0 +1,201 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxFailures is how many wrong secrets an address may give in failuresFor;
+	// then it is not listened to for the rest of that time.
+	maxFailures = 10
+	failuresFor = time.Minute
+	// maxAddresses is how many addresses are remembered for that.
+	maxAddresses = 4096
+)
+
+// reader is for what only reads. On loopback it needs no secret, unless the
+// request names another host than this machine: then it may come from a page
+// in somebody's browser whose name has been made to resolve to it.
+func (s *Server) reader(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.loopback && namesLoopback(r.Host), !s.loopback && len(s.cfg.Secret) == 0:
+			h(w, r)
+		case len(s.cfg.Secret) == 0:
+			fail(w, http.StatusForbidden, "forbidden", "the request is for the host "+strconv.Quote(r.Host)+", and this server listens on loopback only: ask for 127.0.0.1 or localhost, or start the node with --admin-secret-file and give the secret")
+		case s.authorized(w, r):
+			h(w, r)
+		}
+	})
+}
+
+// changer is for what changes something: it needs the secret in any case.
+func (s *Server) changer(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case len(s.cfg.Secret) == 0:
+			fail(w, http.StatusForbidden, "forbidden", "this node has no secret by which it could know who may break locks: start the node with --admin-secret-file (or --secret-file)")
+		case s.authorized(w, r):
+			h(w, r)
+		}
+	})
+}
+
+// authorized checks the secret, and answers if it is not right.
+func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stile"`)
+		fail(w, http.StatusUnauthorized, "unauthorized", "this needs the admin secret: Authorization: Bearer SECRET")
+		return false
+	}
+	from := address(r)
+	now := time.Now()
+	if wait := s.failures.wait(from, now); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		fail(w, http.StatusTooManyRequests, "too-many-failures", "too many wrong secrets came from this address: wait "+wait.Round(time.Second).String())
+		return false
+	}
+	if !sameSecret(s.cfg.Secret, []byte(given)) {
+		s.failures.add(from, now)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stile", error="invalid_token"`)
+		fail(w, http.StatusUnauthorized, "unauthorized", "the admin secret is another one")
+		return false
+	}
+	return true
+}
+
+// sameSecret takes the same time whatever the difference, in length too.
+func sameSecret(want, got []byte) bool {
+	a, b := sha256.Sum256(want), sha256.Sum256(got)
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// namesLoopback reports whether the Host of a request is this machine.
+func namesLoopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// address is where the request came from, without the port. One who has an
+// IPv6 network has all of its addresses.
+func address(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		if p, err := ip.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return ip.String()
+}
+
+// failures counts wrong secrets by address.
+type failures struct {
+	mu sync.Mutex
+	by map[string]*failed
+}
+
+type failed struct {
+	n     int
+	since time.Time
+}
+
+// wait is how long an address is not listened to.
+func (f *failures) wait(addr string, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.by[addr]
+	if e == nil || e.n < maxFailures {
+		return 0
+	}
+	return max(0, failuresFor-now.Sub(e.since))
+}
+
+func (f *failures) add(addr string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.by[addr]; e != nil && now.Sub(e.since) < failuresFor {
+		e.n++
+		return
+	}
+	if len(f.by) >= maxAddresses {
+		f.forget(now)
+	}
+	if f.by == nil {
+		f.by = make(map[string]*failed)
+	}
+	f.by[addr] = &failed{1, now}
+}
+
+// forget makes room: what is over goes, or else the oldest.
+func (f *failures) forget(now time.Time) {
+	oldest := ""
+	for addr, e := range f.by {
+		if now.Sub(e.since) >= failuresFor {
+			delete(f.by, addr)
+		} else if oldest == "" || e.since.Before(f.by[oldest].since) {
+			oldest = addr
+		}
+	}
+	if len(f.by) >= maxAddresses {
+		delete(f.by, oldest)
+	}
+}
+
+// limit is a listener with at most n connections at once. Who comes on top of
+// that is turned away: all who wait in the kernel would never end.
+func limit(l net.Listener, n int) net.Listener {
+	return &limited{l, make(chan struct{}, n)}
+}
+
+type limited struct {
+	net.Listener
+	open chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.open <- struct{}{}:
+			return &limitedConn{Conn: c, l: l}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+type limitedConn struct {
+	net.Conn
+	l    *limited
+	once sync.Once
+}
+
+// Close implements net.Conn.
+func (c *limitedConn) Close() error {
+	c.once.Do(func() { <-c.l.open })
+	return c.Conn.Close()
+}

@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// request makes one from an address, with a secret or none.
+func request(h http.Handler, method, url, from, secret, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, url, strings.NewReader(body))
+	r.RemoteAddr = from
+	if secret != "" {
+		r.Header.Set("Authorization", "Bearer "+secret)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+const (
+	here, far = "127.0.0.1:1000", "192.0.2.7:1000"
+	toBreak   = `{"key":"door","token":1}`
+)
+
+// Who may do what, by where the server listens and whether it has a secret.
+func TestWhoMay(t *testing.T) {
+	n := newNode(t)
+	for _, tc := range []struct {
+		secret   string
+		loopback bool
+		host     string
+		given    string
+		read     int
+		change   int
+	}{
+		{"", true, "127.0.0.1:5626", "", 200, 403},
+		{"", true, "localhost", "", 200, 403},
+		{"", true, "[::1]:5626", "", 200, 403},
+		{"", true, "evil.example:5626", "", 403, 403}, // a page of that name, in a browser here
+		{"s3cret", true, "127.0.0.1:5626", "", 200, 401},
+		{"s3cret", true, "127.0.0.1:5626", "wrong", 200, 401},
+		{"s3cret", true, "127.0.0.1:5626", "s3cret", 200, 404},
+		{"s3cret", true, "evil.example:5626", "", 401, 401},
+		{"s3cret", true, "evil.example:5626", "s3cret", 200, 404},
+		{"s3cret", false, "127.0.0.1:5626", "", 401, 401}, // the listener counts, not the way
+		{"s3cret", false, "node.example:5626", "", 401, 401},
+		{"s3cret", false, "node.example:5626", "s3cre", 401, 401},
+		{"s3cret", false, "node.example:5626", "s3cret", 200, 404},
+		{"", false, "node.example:5626", "", 200, 403}, // --insecure
+	} {
+		s := newServer(t, n, tc.secret)
+		s.loopback = tc.loopback
+		h, base := s.handler(), "http://"+tc.host
+		for _, path := range []string{"/status", "/keys", "/metrics"} {
+			w := request(h, "GET", base+path, here, tc.given, "")
+			if w.Code != tc.read {
+				t.Errorf("%+v: GET %s: %d %s", tc, path, w.Code, w.Body)
+			}
+			checkRefusal(t, w)
+		}
+		w := request(h, "POST", base+"/break", here, tc.given, toBreak)
+		if w.Code != tc.change {
+			t.Errorf("%+v: break: %d %s", tc, w.Code, w.Body)
+		}
+		checkRefusal(t, w)
+		for _, path := range []string{"/healthz", "/readyz"} {
+			if w := request(h, "GET", base+path, far, "", ""); w.Code != 200 {
+				t.Errorf("%+v: GET %s: %d", tc, path, w.Code)
+			}
+		}
+	}
+}
+
+func checkRefusal(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code < 400 {
+		return
+	}
+	var f failure
+	if err := json.Unmarshal(w.Body.Bytes(), &f); err != nil || f.Error == "" || f.Message == "" {
+		t.Errorf("%d says %q: %v", w.Code, w.Body, err)
+	}
+	if challenge := w.Header().Get("WWW-Authenticate"); (w.Code == 401) != strings.HasPrefix(challenge, "Bearer") {
+		t.Errorf("%d with the challenge %q", w.Code, challenge)
+	}
+	if strings.Contains(w.Body.String(), "s3cret") {
+		t.Errorf("it tells the secret: %s", w.Body)
+	}
+}
+
+func TestOtherSchemes(t *testing.T) {
+	s := newServer(t, newNode(t), "s3cret")
+	h := s.handler()
+	for _, header := range []string{"s3cret", "Basic s3cret", "bearers3cret", "Bearer", "Bearer  s3cret", "Bearer s3cret "} {
+		r := httptest.NewRequest("GET", "http://x/status", nil)
+		r.Header.Set("Authorization", header)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != 401 {
+			t.Errorf("%q: %d", header, w.Code)
+		}
+	}
+}
+
+// After ten wrong secrets an address is not listened to for the rest of a
+// minute. Others are, and so is who gives none.
+func TestFailuresAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{cfg: Config{Secret: []byte("s3cret")}}
+		h := s.reader(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) })
+		for range 3 {
+			for i := range maxFailures {
+				if w := request(h, "GET", "http://x/", far, fmt.Sprint("guess", i), ""); w.Code != 401 {
+					t.Fatalf("failure %d: %d", i, w.Code)
+				}
+				time.Sleep(time.Second)
+			}
+			w := request(h, "GET", "http://x/", far, "s3cret", "")
+			if w.Code != 429 || w.Header().Get("Retry-After") != "50" {
+				t.Fatalf("the right one after too many wrong ones: %d, %v", w.Code, w.Header())
+			}
+			if w := request(h, "GET", "http://x/", here, "s3cret", ""); w.Code != 200 {
+				t.Fatalf("another address: %d", w.Code)
+			}
+			if w := request(h, "GET", "http://x/", far, "", ""); w.Code != 401 {
+				t.Fatalf("without a secret: %d", w.Code)
+			}
+			time.Sleep(51 * time.Second)
+			if w := request(h, "GET", "http://x/", far, "s3cret", ""); w.Code != 200 {
+				t.Fatalf("a minute later: %d", w.Code)
+			}
+		}
+	})
+}
+
+func TestFailuresAreBounded(t *testing.T) {
+	var f failures
+	now := time.Unix(0, 0)
+	for i := range 3 * maxAddresses {
+		now = now.Add(time.Microsecond)
+		f.add(fmt.Sprint(i), now)
+	}
+	if len(f.by) > maxAddresses {
+		t.Errorf("%d addresses are remembered", len(f.by))
+	}
+	if f.by[fmt.Sprint(3*maxAddresses-1)] == nil {
+		t.Error("the newest is forgotten")
+	}
+	f.add("late", now.Add(time.Hour))
+	if len(f.by) != 1 {
+		t.Errorf("%d are remembered after an hour", len(f.by))
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for from, want := range map[string]string{
+		"192.0.2.7:1": "192.0.2.7", "[::ffff:192.0.2.7]:1": "192.0.2.7",
+		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[2001:db8:1:2::9]:7": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1": "fe80::/64", "@": "@",
+	} {
+		if got := address(&http.Request{RemoteAddr: from}); got != want {
+			t.Errorf("%s is %s, want %s", from, got, want)
+		}
+	}
+}
+
+// A port with as many connections as it takes turns others away, and takes
+// new ones when old ones end.
+func TestLimit(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	limited := limit(l, 2)
+	accepted := make(chan net.Conn, 9)
+	go func() {
+		for {
+			c, err := limited.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- c
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		return c
+	}
+	dial()
+	dial()
+	first := <-accepted
+	defer (<-accepted).Close()
+	if _, err := dial().Read(make([]byte, 1)); err == nil {
+		t.Error("a third connection is served")
+	}
+	first.Close()
+	first.Close()
+	dial()
+	(<-accepted).Close()
+}
