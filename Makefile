@@ -25,7 +25,7 @@ FUZZTIME ?= 60s
 SEED     ?= 0
 RUNS     ?= 2000
 ROUNDS   ?= 200
-MODULES  := protocol features server client client/fence/fencetest client/examples conformance tools bench packaging
+MODULES  := protocol features server client client/fence/fencetest client/examples conformance tools bench packaging deploy
 
 # The modules that a release has, with all that these require (RELEASING.md).
 RELEASED   := server client conformance tools
