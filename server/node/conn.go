@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -194,6 +195,18 @@ func (c *conn) cut() {
 		tcp.SetLinger(0)
 	}
 	c.nc.Close()
+}
+
+// debug logs something of the connection, if somebody wants to see such lines.
+func (c *conn) debug(text string) {
+	if !c.n.cfg.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	name := ""
+	if p := c.name.Load(); p != nil {
+		name = *p
+	}
+	c.n.cfg.Log.Debug(text, slog.String("remote", remote(c.nc)), slog.String("client", name))
 }
 
 func (c *conn) cutOff(reason string) {

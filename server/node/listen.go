@@ -107,7 +107,9 @@ func (n *Node) open(nc net.Conn, slot uint32) {
 		c.sayGoodbye() // Shutdown may have passed the slot already
 	}
 	go func() {
+		c.debug("connection opened")
 		c.serve()
+		c.debug("connection closed")
 		n.sessions[slot].Store(nil)
 		n.connections.Add(-1)
 		n.freeSlots <- slot
