@@ -780,6 +780,9 @@ func (s *Space) handOver(e *entry, how EndKind) {
 		freed = max(e.deadline, s.reservedUntil)
 	}
 	s.endGrant(e, how)
+	if e.line == nil {
+		return
+	}
 	s.freed = freed
 	s.grantNext(e)
 	s.freed = Never
