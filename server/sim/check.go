@@ -19,6 +19,7 @@ type checks struct {
 	resources map[string]uint64
 	holds     map[string][]*hold
 	adopted   map[string]Time // when the key was last adopted from another active
+	broken    map[uint64]bool // tokens of locks that were broken by an operator
 	longest   Time            // lease that was ever granted
 
 	reigns  []*reign
@@ -69,6 +70,7 @@ func (s *Sim) initChecks() {
 	s.tokens = make(map[uint64]int)
 	s.resources = make(map[string]uint64)
 	s.adopted = make(map[string]Time)
+	s.broken = make(map[uint64]bool)
 	s.holds = make(map[string][]*hold)
 	s.byEpoch = make(map[replica.Epoch][]*reign)
 	s.cuts = make([]int, s.plan.nodes*s.plan.nodes)
@@ -461,7 +463,7 @@ func (s *Sim) checkGrant(p *process, r *reign, key string, token uint64, nonce s
 	holds := s.holds[key]
 	left := holds[:0]
 	for _, h := range holds {
-		if h.over || h.until <= s.now {
+		if h.over || h.until <= s.now || s.broken[h.token] {
 			continue
 		}
 		left = append(left, h)

@@ -1,6 +1,11 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/stile-lock/stile/server/lockspace"
+)
 
 // fault is a kind of fault. Each can be drawn many times in a run.
 type fault struct {
@@ -34,6 +39,7 @@ func init() {
 		{"client-reset", (*Sim).faultClientReset},
 		{"client-pause", (*Sim).faultClientPause},
 		{"hiccup", (*Sim).faultHiccup},
+		{"break", (*Sim).faultBreak},
 	}
 }
 
@@ -476,4 +482,40 @@ func (s *Sim) faultClientReset() {
 
 func (s *Sim) faultClientPause() {
 	s.someClient().pause(s.between(500*time.Millisecond, 6*time.Second))
+}
+
+// faultBreak has an operator break a lock at the active, on purpose or by an
+// old token.
+func (s *Sim) faultBreak() {
+	n := s.active()
+	if n == nil {
+		return
+	}
+	p := n.proc
+	sh := p.shards[s.rng.IntN(shardCount)]
+	var held []lockspace.Holding
+	for l, more := sh.gate.Space.List(), true; more; {
+		more = l.Next(1, func(h *lockspace.Holding) {
+			h.Key = slices.Clone(h.Key)
+			held = append(held, *h)
+		})
+	}
+	if len(held) == 0 {
+		return
+	}
+	h := held[s.rng.IntN(len(held))]
+	if s.chance(0.1) {
+		h.Token--
+	}
+	p.deliver(func() {
+		holder, next, ok := sh.gate.Break(p.Now(), h.Key, h.Token)
+		if ok && holder == h.Token {
+			s.logf("n%d: %s is broken, %d after %d", n.id, h.Key, next, holder)
+			s.count("locks broken")
+			s.broken[holder] = true
+		}
+		sh.Settle()
+		sh.arm()
+		p.kick()
+	})
 }

@@ -60,7 +60,7 @@ func TestSeeds(t *testing.T) {
 		"grants undone whose answer was held",
 		"sessions reset with answers held",
 		"answers: superseded", "answers: spent", "answers: no-active", "answers: stopping",
-		"stale writes refused", "tables compared",
+		"stale writes refused", "tables compared", "locks broken",
 	} {
 		if counts[what] == 0 {
 			t.Errorf("in %d runs it never happens: %s", n, what)
