@@ -71,12 +71,12 @@ func (n *Node) Keys(ctx context.Context, q Query) (page []Key, next []byte, err 
 	keys := found.keys
 	slices.SortFunc(keys, bytes.Compare)
 	keys = slices.CompactFunc(keys, bytes.Equal)
-	listed := 0
+	wall, listed := n.wall(), 0
 	for i, key := range keys {
 		if i == q.Limit || listed >= q.MaxWaiters && i > 0 {
 			return page, keys[i-1], nil
 		}
-		k, ok := n.look(key, q.Waiters)
+		k, ok := n.look(key, q.Waiters, wall)
 		if ok {
 			page = append(page, k)
 			listed += len(k.Waiters)
@@ -118,9 +118,10 @@ func (n *Node) Top(ctx context.Context, most int) (busiest, longest []Key, err e
 	if err != nil {
 		return nil, nil, err
 	}
+	wall := n.wall()
 	look := func(leads []lead) (keys []Key) {
 		for _, l := range leads {
-			if k, ok := n.look(l.key, 0); ok {
+			if k, ok := n.look(l.key, 0, wall); ok {
 				keys = append(keys, k)
 			}
 		}
@@ -155,7 +156,7 @@ func (n *Node) eachHolding(ctx context.Context, f func(*lockspace.Holding)) erro
 }
 
 // look returns a key as it is now. It reports false if nobody holds it.
-func (n *Node) look(key []byte, waiters int) (Key, bool) {
+func (n *Node) look(key []byte, waiters int, wall wall) (Key, bool) {
 	sh := n.shardOfKey(key)
 	sh.mu.Lock()
 	h, first, ok := sh.space.Look(key, waiters)
@@ -164,23 +165,26 @@ func (n *Node) look(key []byte, waiters int) (Key, bool) {
 		return Key{}, false
 	}
 	k := Key{
-		Key: key, Token: h.Token, Since: n.wall(h.Since), Until: n.wall(h.Until),
+		Key: key, Token: h.Token, Since: wall.at(h.Since), Until: wall.at(h.Until),
 		Holder: n.client(h.Holder), Waiting: h.Waiting,
 	}
 	for _, q := range first {
-		w := Waiter{Client: n.client(q.Session), Since: n.wall(q.Since)}
+		w := Waiter{Client: n.client(q.Session), Since: wall.at(q.Since)}
 		if q.Until != lockspace.Never {
-			w.Until = n.wall(q.Until)
+			w.Until = wall.at(q.Until)
 		}
 		k.Waiters = append(k.Waiters, w)
 	}
 	return k, true
 }
 
-// wall is the instant as the clock on the wall has it by now.
-func (n *Node) wall(t lockspace.Time) time.Time {
-	return time.Now().Add(time.Duration(t - n.now())).Round(0)
-}
+// wall turns instants into those of the clock on the wall. One is made for all
+// instants of an answer, so that equal ones stay equal.
+type wall struct{ origin time.Time }
+
+func (n *Node) wall() wall { return wall{time.Now().Round(0).Add(-time.Duration(n.now()))} }
+
+func (w wall) at(t lockspace.Time) time.Time { return w.origin.Add(time.Duration(t)) }
 
 func (n *Node) client(s lockspace.Session) (who Client) {
 	if s == 0 {
