@@ -43,15 +43,14 @@ func (s *Space) Adopt(now Time, c *Change, known bool) (conflict bool) {
 		s.leave(e)
 	case SpentKnown:
 		fp := fingerprintFrom(c.Pair)
-		if r := s.claims[fp].r; r != nil && r.state == detached {
+		if n := s.nameOf(fp); n != nil && n.r != nil && n.r.state == detached {
 			// It was cancelled, or has had its turn, on the other side.
-			e := r.e
-			if s.cfg.Record {
-				s.changes = append(s.changes, Change{Kind: WaiterLeft, Key: e.key, Nonce: r.name.nonce})
-			}
+			r, e := n.r, n.r.e
+			s.recordNonce(WaiterLeft, e, &n.nonce)
 			s.leaveDetached(r)
+			r.name = nil
 			s.freeRequest(r)
-			delete(s.claims, fp)
+			s.forget(n)
 			s.leave(e)
 		}
 		if s.learnSpent(c.Pair, c.Age) && s.cfg.Record {
@@ -90,19 +89,26 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 		if e.token > c.Token {
 			return true
 		}
-		again := !nonce.none() && e.name.value() == nonce
+		again := e.name.is(&nonce)
 		s.endGrant(e, Parted)
 		if again {
 			// One logical acquire, granted on both sides: it goes on.
-			s.spent.remove(fp)
+			s.unspend(fp)
 		}
 	}
 	var r *request
-	if cl, known := s.claimOf(fp); !nonce.none() && known {
-		if r = cl.r; r == nil {
+	var n *name
+	if !nonce.none() {
+		switch n = s.nameOf(fp); {
+		case n != nil && n.r != nil:
+			r = n.r
+			r.name = nil
+		case n != nil || s.isSpent(fp):
 			// The client has done with it here. The lease may be in use all the
 			// same, so it runs, but the nonce stays spent.
-			nonce, fp = Nonce{}, fingerprint{}
+			n = nil
+		default:
+			n = s.newName(fp, &nonce)
 		}
 	}
 	session := Session(0)
@@ -117,7 +123,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 			s.leaveLine(r)
 		}
 	}
-	s.putGrant(e, c.Token, session, c.Lease, s.newName(&nonce, fp))
+	s.putGrant(e, c.Token, session, c.Lease, n)
 	s.stats.Granted[Adopted]++
 	e.shared = true // who else was told is not known
 	if r != nil {
@@ -130,12 +136,13 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 func (s *Space) adoptWaiter(e *entry, c *Change) {
 	fp := fingerprintOf(c.Key, &c.Nonce)
 	until := s.limit(c.Wait)
-	if _, known := s.claimOf(fp); known || until <= s.now {
+	if until <= s.now || s.nameOf(fp) != nil || s.isSpent(fp) {
 		return
 	}
 	s.arrivals++
 	r := s.newRequest()
-	r.e, r.name, r.since = e, s.newName(&c.Nonce, fp), s.now
+	r.e, r.since = e, s.now
+	r.take(s.newName(fp, &c.Nonce))
 	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked}
 	s.detachUntil(r, s.now+Time(s.foreignGrace()))
 	s.recordWaiter(r)

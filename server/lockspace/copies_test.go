@@ -101,8 +101,8 @@ func (c *copies) same(s *Space, what string) {
 		if r.name == nil {
 			continue
 		}
-		if of := s.claims[r.name.fp].r; of.place != r.place && r.place.until > c.active.now {
-			c.t.Fatalf("%s: the place of %s is %+v, want %+v", what, r.name.nonce.Bytes(), of.place, r.place)
+		if of := s.nameOf(r.name.fp).r; of.place != r.place && r.place.until > c.active.now {
+			c.t.Fatalf("%s: the place of %s is %+v, want %+v", what, r.name.bytes(), of.place, r.place)
 		}
 	}
 	// Where the memory for spent nonces is short, who has forgotten what
@@ -111,8 +111,9 @@ func (c *copies) same(s *Space, what string) {
 		return
 	}
 	spent := func(s *Space) (list []spentNonce) {
-		for i := range s.spent.n {
-			if sp := *s.spent.at(i); sp.at+Time(s.cfg.SpentFor) > c.active.now {
+		for place := s.spent.first; place < s.spent.next; place++ {
+			if sp := *s.spent.at(place); !sp.gone && sp.at+Time(s.cfg.SpentFor) > c.active.now {
+				sp.link = 0 // a matter of the ring
 				list = append(list, sp)
 			}
 		}

@@ -38,16 +38,15 @@ func (s *Space) Digest(buf []byte) []byte {
 			buf = append(strconv.AppendUint(append(buf, ' '), e.token, 10), ' ')
 			if e.name == nil {
 				buf = append(buf, '-')
-			} else {
-				buf = append(buf, e.name.nonce.Bytes()...)
 			}
+			buf = append(buf, e.name.bytes()...)
 		}
 		line := waiters[e]
 		slices.SortFunc(line, func(a, b *request) int {
 			return int(int64(a.place.arrival) - int64(b.place.arrival))
 		})
 		for _, r := range line {
-			buf = append(append(buf, " < "...), r.name.nonce.Bytes()...)
+			buf = append(append(buf, " < "...), r.name.bytes()...)
 			buf = append(strconv.AppendInt(append(buf, ' '), int64(r.place.asked), 10), "ns"...)
 		}
 		buf = append(buf, '\n')

@@ -10,6 +10,8 @@
 //   - space.go: acquire, release, keep, cancel, drop, undo, advance
 //   - line.go: the queue of a key, and the turn of each answer
 //   - nonce.go: what is known of a nonce, and how long
+//   - spent.go: those that are spent
+//   - table.go: the hash table that entries, names and turns are found in
 //   - deadlines.go: the heap that leases, waits and lines are kept in
 //   - effect.go: what goes out
 //   - change.go, record.go: what a copy of the table on another node is told

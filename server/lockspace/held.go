@@ -19,7 +19,10 @@ func (s *Space) Hold(now Time, a Acquire, until Time) {
 	r := s.await(e, a.Session, a.Tag)
 	s.arrivals++
 	r.place = Place{arrival: s.arrivals, until: Never, asked: a.Lease}
-	r.name, r.noQueue, r.mayQueue, r.since = s.newName(&a.Nonce, fingerprint{}), a.Wait < 0, a.MayQueue, s.now
+	r.noQueue, r.mayQueue, r.since = a.Wait < 0, a.MayQueue, s.now
+	if !a.Nonce.none() {
+		r.name = s.unlistedName(&a.Nonce)
+	}
 	if a.Wait > 0 {
 		r.place.until = s.now + Time(a.Wait)
 	}
@@ -55,8 +58,10 @@ func (s *Space) Serve(now Time) (more bool) {
 		Session: r.session, Tag: r.tag, Key: e.key, Lease: r.place.asked,
 		Nonce: r.name.value(), MayQueue: r.mayQueue, held: r,
 	}
-	s.freeName(r.name)
-	r.name = nil
+	if r.name != nil {
+		s.freeName(r.name)
+		r.name = nil
+	}
 	p := r.place
 	if r.noQueue {
 		a.Wait, p.until = protocol.NoQueue, s.now
@@ -95,9 +100,10 @@ func (s *Space) EndSessions(now Time, kind Kind, code protocol.Code) {
 	})
 	for _, r := range all {
 		e := r.e
-		if r.state != held && r.name != nil {
-			delete(s.claims, r.name.fp)
-			s.recordNonce(WaiterLeft, e, &r.name.nonce)
+		if n := r.name; r.state != held && n != nil {
+			r.name = nil
+			s.recordNonce(WaiterLeft, e, &n.nonce)
+			s.forget(n)
 		}
 		switch r.state {
 		case detached:

@@ -12,7 +12,6 @@ func TestImports(t *testing.T) {
 	purity.Check(t, map[string][]string{
 		"bytes":     nil,
 		"fmt":       {"Sprintf"},
-		"iter":      nil,
 		"math":      nil,
 		"math/bits": nil,
 		"slices":    nil,

@@ -10,24 +10,28 @@ import (
 // has none.
 type entry struct {
 	key  []byte
-	hash uint64
-	next *entry // another key of the same hash; in the pool: the next free one
+	next *entry // another key of its bucket; in the pool: the next free one
 
 	// The grant; token 0 is free.
-	token     uint64
-	deadline  Time
-	since     Time    // when it was made here, or its deadline came from another node
-	holder    Session // who was told of it last
-	name      *name
+	token    uint64
+	deadline Time
+	since    Time    // when it was made here, or its deadline came from another node
+	holder   Session // who was told of it last
+	name     *name   // nil: it has no nonce
+
+	line *line // nil while nobody waits and no answer is held back
+
+	// Small fields side by side: an entry takes 96 bytes.
+	hash      uint32
+	leaseSlot int32
 	shared    bool // several sessions were told: the loss of one answer undoes nothing
 	inherited bool // it is older than this reign
 	renewed   bool // it was kept in this reign, or told of again
 	behind    bool // it is in s.behind
-	leaseSlot int32
-
-	line *line // nil while nobody waits and no answer is held back
 }
 
+func (e *entry) link() **entry   { return &e.next }
+func (e *entry) home() uint32    { return e.hash }
 func (e *entry) setSlot(i int32) { e.leaseSlot = i }
 
 // line is the queue of one key.
@@ -56,11 +60,11 @@ type request struct {
 	tag     uint64
 	e       *entry
 	place   Place
-	name    *name  // not claimed while it is held
+	name    *name  // nil: it has no nonce. Of one that has ended, no other knows it
 	since   Time   // when it was asked, or this node learnt of it
 	token   uint64 // ended, Granted
 
-	// Small fields side by side: a request fits 128 bytes.
+	// Small fields side by side: a request takes 128 bytes.
 	state  state
 	kind   Kind          // ended: the answer
 	code   protocol.Code // ended, Refused
@@ -74,6 +78,17 @@ type request struct {
 
 	older, younger *request // unanswered ones of the same session and key
 	prev, next     *request // unanswered ones of the same session; next: pool
+	chained        *request // the youngest of another turn, of the same bucket
+}
+
+func (r *request) link() **request { return &r.chained }
+func (r *request) home() uint32    { return turnHash(r.session, r.e) }
+
+// take makes the name, if it is one, that of the request.
+func (r *request) take(n *name) {
+	if r.name = n; n != nil {
+		n.r, n.e = r, nil
+	}
 }
 
 type state uint8
@@ -92,10 +107,20 @@ type inLine struct{ *request }
 
 func (r inLine) setSlot(i int32) { r.request.lineSlot = i }
 
-// turn names the requests whose answers must come in order.
-type turn struct {
-	session Session
-	e       *entry
+// turnHash files the turn of a session and a key: the requests whose answers
+// must come in order.
+func turnHash(session Session, e *entry) uint32 {
+	return uint32(uint64(session)*0x9e3779b97f4a7c15>>32) ^ e.hash
+}
+
+// youngest is the youngest unanswered request of a turn, nil if there is none.
+func (s *Space) youngest(session Session, e *entry) *request {
+	for r := s.turns.first(turnHash(session, e)); r != nil; r = r.chained {
+		if r.session == session && r.e == e {
+			return r
+		}
+	}
+	return nil
 }
 
 // await adds an unanswered request at the end of its turn and its session.
@@ -104,11 +129,11 @@ func (s *Space) await(e *entry, session Session, tag uint64) *request {
 	r.session, r.tag, r.e = session, tag, e
 	ln := s.lineOf(e)
 	ln.owed++
-	t := turn{session, e}
-	if last := s.turns[t]; last != nil {
+	if last := s.youngest(session, e); last != nil {
 		r.older, last.younger = last, r
+		s.turns.remove(last)
 	}
-	s.turns[t] = r
+	s.turns.add(r)
 	if first := s.sessions[session]; first != nil {
 		// A ring: first.prev is the last.
 		r.prev, r.next = first.prev, first
@@ -123,17 +148,16 @@ func (s *Space) await(e *entry, session Session, tag uint64) *request {
 // unlink takes a request out of its turn and its session. The caller frees
 // or detaches it.
 func (s *Space) unlink(r *request) {
-	t := turn{r.session, r.e}
+	if r.younger != nil {
+		r.younger.older = r.older
+	} else {
+		s.turns.remove(r)
+		if r.older != nil {
+			s.turns.add(r.older)
+		}
+	}
 	if r.older != nil {
 		r.older.younger = r.younger
-	}
-	switch {
-	case r.younger != nil:
-		r.younger.older = r.older
-	case r.older != nil:
-		s.turns[t] = r.older
-	default:
-		delete(s.turns, t)
 	}
 	if r.next == r {
 		delete(s.sessions, r.session)
@@ -170,7 +194,6 @@ func (s *Space) detachUntil(r *request, until Time) {
 	r.session, r.tag, r.state = 0, 0, detached
 	s.lineOf(r.e).detached++
 	s.waits.push(int64(min(r.place.until, until)), r.place.arrival, r)
-	s.claims[r.name.fp] = claim{r: r}
 }
 
 // leaveDetached takes a detached request out; the caller frees it.
@@ -213,7 +236,7 @@ func (s *Space) answerTurn(r *request) {
 func (s *Space) answer(e *entry, a *Acquire, kind Kind, code protocol.Code, repeat bool, p Place) {
 	r := a.held
 	if r == nil {
-		if e.line == nil || s.turns[turn{a.Session, e}] == nil {
+		if e.line == nil || s.youngest(a.Session, e) == nil {
 			s.emit(e, a.Session, a.Tag, kind, code, e.token, repeat, p)
 			return
 		}
@@ -263,9 +286,13 @@ func (s *Space) newRequest() *request {
 	return r
 }
 
+// freeRequest gives a request back. A name that it still has is one that the
+// table does not know of.
 func (s *Space) freeRequest(r *request) {
-	s.freeName(r.name)
-	r.name = nil // a snapshot may still look at the request
+	if r.name != nil {
+		s.freeName(r.name)
+		r.name = nil // a snapshot may still look at the request
+	}
 	if s.pooledRequests >= keptPool {
 		return
 	}

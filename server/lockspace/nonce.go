@@ -1,6 +1,8 @@
 package lockspace
 
 import (
+	"math/bits"
+
 	"github.com/zeebo/xxh3"
 
 	"github.com/stile-lock/stile/protocol"
@@ -55,61 +57,122 @@ func spread(bits uint32) uint64 {
 	return h ^ h>>32
 }
 
-// name is a nonce that is in the table, with what it is found by. Most requests
-// have none, so it is apart from them. It belongs to one request, and goes over
-// to the entry with the grant; nil is no nonce.
+// pairHash is a hash of fingerprints that clients do not know beforehand: a
+// fingerprint they can compute. One multiplication mixes both halves, so that
+// pairs that share one of them are spread as well.
+type pairHash struct{ hi, lo uint64 }
+
+func newPairHash(seed uint64) pairHash {
+	return pairHash{mixed(seed), mixed(^seed)}
+}
+
+// mixed makes all bits depend on all.
+func mixed(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func (h pairHash) of(fp fingerprint) uint32 {
+	hi, lo := bits.Mul64(fp.Hi^h.hi, fp.Lo^h.lo)
+	x := hi ^ lo
+	return uint32(x ^ x>>32)
+}
+
+// name is a nonce that stands for something: that of a waiter (r) or of the
+// holder of a key (e), in s.names. A request that is held has one, too, which
+// the table does not know of. Nothing else has: s.spent knows those that are
+// spent, and the others are unknown.
 type name struct {
 	fp    fingerprint
+	r     *request
+	e     *entry
+	next  *name // another of its bucket, or in the pool
+	hash  uint32
 	nonce Nonce
-	next  *name // in the pool: the next free one
 }
 
-// value is the nonce, the zero value for none.
-func (n *name) value() (v Nonce) {
-	if n != nil {
-		v = n.nonce
-	}
-	return v
-}
+func (n *name) link() **name { return &n.next }
+func (n *name) home() uint32 { return n.hash }
 
-// newName is nil if the nonce is none.
-func (s *Space) newName(nonce *Nonce, fp fingerprint) *name {
-	if nonce.none() {
+// is reports whether a name, if there is one, is the nonce.
+func (n *name) is(nonce *Nonce) bool { return n != nil && n.nonce == *nonce }
+
+// bytes is the nonce as it stands on the wire, empty for no name.
+func (n *name) bytes() []byte {
+	if n == nil {
 		return nil
 	}
-	n := s.names
+	return n.nonce.Bytes()
+}
+
+// value is the nonce, none for no name.
+func (n *name) value() Nonce {
 	if n == nil {
-		n = new(name)
-	} else {
-		s.names, s.pooledNames = n.next, s.pooledNames-1
+		return Nonce{}
 	}
-	n.fp, n.nonce, n.next = fp, *nonce, nil
+	return n.nonce
+}
+
+// nameOf is the name of the pair, nil if it stands for nothing.
+func (s *Space) nameOf(fp fingerprint) *name {
+	for n := s.names.first(s.spent.hash.of(fp)); n != nil; n = n.next {
+		if n.fp == fp {
+			return n
+		}
+	}
+	return nil
+}
+
+// isSpent reports whether the pair is spent.
+func (s *Space) isSpent(fp fingerprint) bool { return s.spent.find(fp) != nil }
+
+// newName makes a name of an unknown pair. The caller says what it stands for.
+func (s *Space) newName(fp fingerprint, nonce *Nonce) *name {
+	n := s.unlistedName(nonce)
+	n.fp, n.hash = fp, s.spent.hash.of(fp)
+	s.names.add(n)
 	return n
 }
 
+// unlistedName keeps a nonce that the table must not know of.
+func (s *Space) unlistedName(nonce *Nonce) *name {
+	n := s.freeNames
+	if n == nil {
+		n = new(name)
+	} else {
+		s.freeNames, s.pooledNames = n.next, s.pooledNames-1
+		n.next = nil
+	}
+	n.nonce = *nonce
+	return n
+}
+
+// forget makes the pair of a name unknown; nil is none.
+func (s *Space) forget(n *name) {
+	if n != nil {
+		s.names.remove(n)
+		s.freeName(n)
+	}
+}
+
+// freeName gives back a name that the table does not know of any more.
 func (s *Space) freeName(n *name) {
-	if n != nil && s.pooledNames < keptPool {
-		n.next = s.names
-		s.names, s.pooledNames = n, s.pooledNames+1
+	if s.pooledNames < keptPool {
+		*n = name{next: s.freeNames}
+		s.freeNames, s.pooledNames = n, s.pooledNames+1
 	}
 }
 
-// claim is what is known of a nonce: queued (r), granted (e), or spent
-// (neither). A nonce without a claim is unknown.
-type claim struct {
-	r *request
-	e *entry
+// retire makes the pair of a name spent.
+func (s *Space) retire(n *name) {
+	fp := n.fp
+	s.forget(n)
+	s.spend(fp)
 }
 
-// claimOf is what is known of a pair.
-func (s *Space) claimOf(fp fingerprint) (c claim, known bool) {
-	if c, known = s.claims[fp]; known {
-		return c, true
-	}
-	return claim{}, s.spent.has(fp)
-}
-
-// spend marks the pair as spent, to be remembered for SpentFor.
+// spend makes an unknown pair spent, to be remembered for SpentFor.
 func (s *Space) spend(fp fingerprint) {
 	s.spendAt(fp, s.now)
 }
@@ -117,23 +180,25 @@ func (s *Space) spend(fp fingerprint) {
 // spendAt is spend for a pair that was spent in the past.
 func (s *Space) spendAt(fp fingerprint, at Time) {
 	s.forgetSpent()
-	if s.spent.n >= s.cfg.MaxSpent {
+	if s.spent.n > 0 && s.spent.span() >= s.cfg.MaxSpent {
 		s.spent.pop()
 	}
-	delete(s.claims, fp)
-	s.spent.push(spentNonce{fp, at})
+	s.spent.push(fp, at)
+}
+
+// unspend makes a spent pair unknown again: the serving node forgot it first.
+func (s *Space) unspend(fp fingerprint) {
+	if v := s.spent.find(fp); v != nil {
+		s.spent.drop(v)
+	}
 }
 
 // forgetSpent drops what has been remembered long enough.
 func (s *Space) forgetSpent() {
-	for s.spent.n > 0 && s.spent.front().at+Time(s.cfg.SpentFor) <= s.now {
+	for s.spent.n > 0 && s.spent.at(s.spent.first).at+Time(s.cfg.SpentFor) <= s.now {
 		s.spent.pop()
 	}
-	s.spent.giveBack()
-	if s.most = max(s.most, len(s.claims)); s.most > keptPool && len(s.claims) == 0 {
-		// A burst has passed: give its memory back. Maps never shrink.
-		s.claims, s.most = make(map[fingerprint]claim), 0
-	}
+	s.spent.shrink()
 }
 
 // nextForget is when forgetSpent is due. It lies past the moment the oldest
@@ -142,5 +207,5 @@ func (s *Space) nextForget() Time {
 	if s.spent.n == 0 {
 		return Never
 	}
-	return s.spent.front().at + Time(s.cfg.SpentFor+s.cfg.SpentFor/8)
+	return s.spent.at(s.spent.first).at + Time(s.cfg.SpentFor+s.cfg.SpentFor/8)
 }

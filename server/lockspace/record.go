@@ -57,7 +57,7 @@ func fingerprintFrom(pair [16]byte) (fp fingerprint) {
 // whether it did.
 func (s *Space) learnSpent(pair [16]byte, age time.Duration) bool {
 	fp := fingerprintFrom(pair)
-	if _, known := s.claimOf(fp); known || age >= s.cfg.SpentFor {
+	if age >= s.cfg.SpentFor || s.nameOf(fp) != nil || s.isSpent(fp) {
 		return false
 	}
 	s.spendAt(fp, s.now-Time(max(0, age)))

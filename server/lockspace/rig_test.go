@@ -350,8 +350,8 @@ func (g *rig) drain(dropFirst bool) {
 func nothingLeft(t tb, s *Space) {
 	t.Helper()
 	for what, n := range map[string]int{
-		"keys": s.keys.n, "leases": s.leases.len(), "waits": s.waits.len(), "turns": len(s.turns),
-		"sessions": len(s.sessions), "claims": len(s.claims), "spent nonces": s.spent.n,
+		"keys": s.keys.len(), "leases": s.leases.len(), "waits": s.waits.len(), "turns": s.turns.len(),
+		"sessions": len(s.sessions), "names": s.names.len(), "spent nonces": s.spent.n,
 	} {
 		if n != 0 {
 			t.Fatalf("%d %s are left", n, what)

@@ -117,8 +117,8 @@ func (p *pair) mayHave(s *Space, c *Change) {
 	e := s.find(c.Key)
 	of := uint64(math.MaxUint64)
 	if !c.Nonce.none() {
-		if r := before.claims[fingerprintOf(c.Key, &c.Nonce)].r; r != nil {
-			of = r.place.arrival
+		if n := before.nameOf(fingerprintOf(c.Key, &c.Nonce)); n != nil && n.r != nil {
+			of = n.r.place.arrival
 		}
 	}
 	if e == nil || e.line == nil {
@@ -126,7 +126,7 @@ func (p *pair) mayHave(s *Space, c *Change) {
 	}
 	for _, it := range e.line.replicas.items {
 		if it.at < int64(min(of, math.MaxInt64)) {
-			p.t.Fatalf("token %d of %q went past %s", c.Token, c.Key, it.v.name.nonce.Bytes())
+			p.t.Fatalf("token %d of %q went past %s", c.Token, c.Key, it.v.name.bytes())
 		}
 	}
 }
@@ -167,11 +167,11 @@ func TestRoles(t *testing.T) {
 				if more || p.now < s.reservedUntil || s.standby {
 					continue
 				}
-				for e := range s.keys.all() {
+				s.keys.all(func(e *entry) {
 					if e.token == 0 && e.line != nil && e.line.attached.len() > 0 {
 						t.Fatalf("%q is free though somebody waits", e.key)
 					}
-				}
+				})
 			}
 		}
 		serve := func(t *rapid.T) {
@@ -370,8 +370,8 @@ func TestCopyCatchesUp(t *testing.T) {
 	}
 	// The oldest are forgotten first, the one used again last.
 	s.Advance(Time(cfg.SpentFor)+50, math.MaxInt)
-	if c, known := s.claimOf(fingerprintOf(key, &n)); !known || c != (claim{}) || s.spent.n != 1 {
-		t.Errorf("%d nonces are spent, the last one: %v", s.spent.n, known)
+	if last := s.isSpent(fingerprintOf(key, &n)); !last || s.spent.n != 1 {
+		t.Errorf("%d nonces are spent, the last one: %v", s.spent.n, last)
 	}
 }
 

@@ -258,9 +258,7 @@ func (s *script) state() string { return stateOf(s.space, s.names, s.live) }
 func stateOf(s *Space, names map[Session]string, live []Session) string {
 	var b strings.Builder
 	var entries []*entry
-	for e := range s.keys.all() {
-		entries = append(entries, e)
-	}
+	s.keys.all(func(e *entry) { entries = append(entries, e) })
 	slices.SortFunc(entries, func(a, b *entry) int { return strings.Compare(string(a.key), string(b.key)) })
 	for _, e := range entries {
 		if e.token == 0 {
@@ -321,7 +319,7 @@ func withNonce(n *name) string {
 	if n == nil {
 		return ""
 	}
-	return ", nonce " + string(n.nonce.Bytes())
+	return ", nonce " + string(n.bytes())
 }
 
 func instant(t Time) string {

@@ -21,7 +21,6 @@ type Snapshot struct {
 	// grants may have ended before the reader knew of them.
 	spending           bool
 	spentNext, spentTo uint64 // places among all that were ever spent
-	shifts             uint64
 }
 
 // Snapshot begins a snapshot. An offer to another node that has served says
@@ -67,26 +66,22 @@ func (n *Snapshot) Next(now Time, most int, buf []Change) (rows []Change, more b
 			}
 			n.grants = n.grants[1:]
 		case len(n.waiters) > 0:
-			// By the nonce: another request may have its place by now.
-			if r := n.waiters[0]; r.name != nil {
-				if now := s.claims[r.name.fp].r; now != nil {
-					rows = append(rows, s.waiterRow(now))
-				}
+			// Whose place another request has taken over, a change told of that.
+			if r := n.waiters[0]; r.name != nil && r.name.r == r {
+				rows = append(rows, s.waiterRow(r))
 			}
 			n.waiters = n.waiters[1:]
 		case !n.spending:
 			n.spending = true
-			n.spentNext, n.spentTo = s.spent.popped, s.spent.popped+uint64(s.spent.n)
-			n.shifts = s.spent.shifts
+			n.spentNext, n.spentTo = s.spent.first, s.spent.next
 		default:
-			n.spentNext = max(n.spentNext, s.spent.popped)
-			end := min(n.spentTo+s.spent.shifts-n.shifts, s.spent.popped+uint64(s.spent.n))
-			if n.spentNext >= end {
+			if n.spentNext = max(n.spentNext, s.spent.first); n.spentNext >= n.spentTo {
 				return rows, false
 			}
-			sp := s.spent.at(int(n.spentNext - s.spent.popped))
+			if sp := s.spent.at(n.spentNext); !sp.gone {
+				rows = append(rows, Change{Kind: SpentKnown, Pair: pairOf(sp.fp), Age: time.Duration(s.now - sp.at)})
+			}
 			n.spentNext++
-			rows = append(rows, Change{Kind: SpentKnown, Pair: pairOf(sp.fp), Age: time.Duration(s.now - sp.at)})
 		}
 	}
 	return rows, true

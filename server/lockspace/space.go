@@ -64,7 +64,7 @@ type Space struct {
 	now     Time
 	standby bool
 
-	keys     table
+	keys     table[entry, *entry]
 	hashMask uint64 // all ones; tests make hashes collide
 
 	leases heap[*entry]   // by deadline
@@ -73,11 +73,10 @@ type Space struct {
 	holds     heap[*request] // those held, by the end of their time
 	heldOrder heap[inLine]   // the same, by arrival
 
-	turns    map[turn]*request     // the youngest unanswered one
-	sessions map[Session]*request  // the oldest unanswered one
-	claims   map[fingerprint]claim // of those that are queued or granted
-	most     int                   // of them, since claims was made
-	spent    spentSet
+	turns    table[request, *request] // the youngest unanswered one of each
+	sessions map[Session]*request     // the oldest unanswered one
+	names    table[name, *name]
+	spent    spentNonces
 
 	arrivals uint64
 	highest  uint64 // the greatest token that was ever in the table
@@ -98,12 +97,12 @@ type Space struct {
 	unchecked int // calls since the invariants were checked, in test builds
 
 	// Pools, so that a steady load does not allocate.
-	entries                       *entry
-	requests                      *request
-	names                         *name
-	lines                         []*line
-	pooledEntries, pooledRequests int
-	pooledNames                   int
+	entries   *entry
+	requests  *request
+	freeNames *name
+	lines     []*line
+
+	pooledEntries, pooledRequests, pooledNames int
 }
 
 // keptPool is how many unused records of a kind a Space keeps for later; what
@@ -122,11 +121,8 @@ func New(cfg Config) *Space {
 		reservedUntil: math.MinInt64,
 		placesUntil:   math.MinInt64,
 
-		keys:     newTable(),
-		turns:    make(map[turn]*request),
 		sessions: make(map[Session]*request),
-		claims:   make(map[fingerprint]claim),
-		spent:    spentSet{seed: cfg.Seed},
+		spent:    spentNonces{hash: newPairHash(cfg.Seed)},
 	}
 }
 
@@ -177,10 +173,12 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 	p.arrival = s.arrivals
 	switch {
 	case e.token == 0 && !s.reserved(e, p.arrival):
-		if s.grant(e, a.Session, p.asked, s.newName(&a.Nonce, fp)) {
+		n := s.nameFor(a, fp)
+		if s.grant(e, a.Session, p.asked, n) {
 			s.stats.grant(Immediate, time.Duration(s.now-s.askedAt(a)))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
+			s.forget(n)
 			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
 		}
 	case a.Wait < 0:
@@ -193,7 +191,7 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 	case !a.MayQueue || e.line != nil && e.line.attached.len()+e.line.detached >= s.cfg.MaxWaitersPerKey:
 		s.answer(e, a, Refused, protocol.CodeQueueFull, false, p)
 	default:
-		s.queueUp(e, a, p, fp, s.askedAt(a))
+		s.queueUp(e, a, p, s.nameFor(a, fp), s.askedAt(a))
 	}
 }
 
@@ -205,16 +203,24 @@ func (s *Space) askedAt(a *Acquire) Time {
 	return s.now
 }
 
+// nameFor makes a name for an acquire with a nonce that was unknown.
+func (s *Space) nameFor(a *Acquire, fp fingerprint) *name {
+	if a.Nonce.none() {
+		return nil
+	}
+	return s.newName(fp, &a.Nonce)
+}
+
 // queueUp makes the acquire wait in line, as one that has waited since then.
-func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint, since Time) {
+func (s *Space) queueUp(e *entry, a *Acquire, p Place, n *name, since Time) {
 	r := a.held
 	if r == nil {
 		r = s.await(e, a.Session, a.Tag)
 	}
-	r.place, r.name, r.since = p, s.newName(&a.Nonce, fp), since
+	r.place, r.since = p, since
+	r.take(n)
 	s.enqueue(r)
-	if r.name != nil {
-		s.claims[fp] = claim{r: r}
+	if n != nil {
 		s.recordWaiter(r)
 	}
 	if e.token == 0 {
@@ -225,19 +231,19 @@ func (s *Space) queueUp(e *entry, a *Acquire, p Place, fp fingerprint, since Tim
 // resume handles an acquire whose nonce is known. It reports whether that
 // was all.
 func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool) {
-	c, known := s.claimOf(fp)
-	if known && c.r != nil && s.overdue(c.r) {
-		at := c.r.e
-		s.timeOut(c.r)
+	n := s.nameOf(fp)
+	if n != nil && n.r != nil && s.overdue(n.r) {
+		at := n.r.e
+		s.timeOut(n.r)
 		if at != e {
 			s.leave(at)
 		}
-		c, known = s.claimOf(fp)
+		n = s.nameOf(fp)
 	}
-	if !known {
+	if n == nil && !s.isSpent(fp) {
 		return false
 	}
-	if c.e == e && e.name.nonce == a.Nonce {
+	if n != nil && n.e == e && n.nonce == a.Nonce {
 		// Asked again: the same grant, nothing renewed.
 		e.shared = e.shared || e.holder != a.Session
 		e.holder = a.Session
@@ -252,13 +258,14 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		s.answer(e, a, Granted, 0, true, p)
 		return true
 	}
-	old := c.r
-	if old == nil || old.e != e || old.name.nonce != a.Nonce {
+	if n == nil || n.r == nil || n.r.e != e || n.nonce != a.Nonce {
 		// Spent; or another pair of the same fingerprint, see there.
 		s.answer(e, a, Refused, protocol.CodeSpent, false, p)
 		return true
 	}
 	// Queued or detached: the new request takes the place over.
+	old := n.r
+	old.name = nil
 	p.arrival = old.place.arrival
 	since := old.since
 	if old.state == detached {
@@ -270,21 +277,21 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	free := e.token == 0 && !s.reserved(e, p.arrival)
 	switch {
 	case a.Wait < 0 && !free:
-		s.spend(fp)
+		s.retire(n)
 		s.recordNonce(NonceSpent, e, &a.Nonce)
 		s.stats.TimedOut[AtOnce]++
 		s.answer(e, a, TimedOut, 0, false, p)
 	case free:
-		if s.grant(e, a.Session, p.asked, s.newName(&a.Nonce, fp)) {
+		if s.grant(e, a.Session, p.asked, n) {
 			s.stats.grant(Immediate, time.Duration(s.now-since))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
-			delete(s.claims, fp)
+			s.forget(n)
 			s.recordNonce(WaiterLeft, e, &a.Nonce)
 			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
 		}
 	default:
-		s.queueUp(e, a, p, fp, since)
+		s.queueUp(e, a, p, n, since)
 	}
 	if e.token == 0 {
 		s.grantNext(e) // it may have stood before others
@@ -373,22 +380,26 @@ func (s *Space) Cancel(now Time, key []byte, nonce Nonce) {
 	e := s.enter(key)
 	defer s.leave(e)
 	fp := fingerprintOf(key, &nonce)
-	c, known := s.claimOf(fp)
+	n := s.nameOf(fp)
 	switch {
-	case !known:
-		s.spend(fp) // its acquire may still be on its way
-		s.recordNonce(NonceSpent, e, &nonce)
-	case c.e == e && e.name.nonce == nonce:
+	case n == nil:
+		if !s.isSpent(fp) {
+			s.spend(fp) // its acquire may still be on its way
+			s.recordNonce(NonceSpent, e, &nonce)
+		}
+	case n.e == e && n.nonce == nonce:
 		s.handOver(e, Cancelled)
-	case c.r != nil && c.r.e == e && c.r.name.nonce == nonce:
-		s.spend(fp)
+	case n.r != nil && n.r.e == e && n.nonce == nonce:
+		r := n.r
+		r.name = nil
+		s.retire(n)
 		s.recordNonce(NonceSpent, e, &nonce)
-		if c.r.state == detached {
-			s.leaveDetached(c.r)
-			s.freeRequest(c.r)
+		if r.state == detached {
+			s.leaveDetached(r)
+			s.freeRequest(r)
 		} else {
 			s.stats.TimedOut[ByCancel]++
-			s.end(c.r, TimedOut, 0)
+			s.end(r, TimedOut, 0)
 		}
 		if e.token == 0 {
 			s.grantNext(e) // it may have stood before others
@@ -464,20 +475,20 @@ func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
 		return
 	}
 	s.stats.Ended[Undone]++
-	name := s.takeGrant(e)
+	n := s.takeGrant(e)
 	if s.cfg.Record {
 		s.changes = append(s.changes, Change{Kind: GrantUndone, Key: e.key, Token: token})
 	}
-	if name != nil {
+	if n != nil {
 		if p.until > s.now {
 			r := s.newRequest()
-			r.e, r.place, r.name, r.since = e, p, name, s.now
+			r.e, r.place, r.since = e, p, s.now
+			r.take(n)
 			s.detach(r)
 			s.recordWaiter(r)
 		} else {
-			s.spend(name.fp)
-			s.recordNonce(NonceSpent, e, &name.nonce)
-			s.freeName(name)
+			s.recordNonce(NonceSpent, e, &n.nonce)
+			s.retire(n)
 		}
 	}
 	s.grantNext(e)
@@ -623,8 +634,15 @@ func (s *Space) find(key []byte) *entry {
 }
 
 // findAsIs is find, but ends nothing.
-func (s *Space) findAsIs(key []byte) *entry {
-	return s.lookUp(s.hash(key), key)
+func (s *Space) findAsIs(key []byte) *entry { return s.lookUp(key, s.hash(key)) }
+
+func (s *Space) lookUp(key []byte, hash uint32) *entry {
+	for e := s.keys.first(hash); e != nil; e = e.next {
+		if e.hash == hash && bytes.Equal(e.key, key) {
+			return e
+		}
+	}
+	return nil
 }
 
 // enter is find, with a new entry for a key that has none.
@@ -637,7 +655,7 @@ func (s *Space) enter(key []byte) *entry {
 // enterAsIs is enter, but ends nothing.
 func (s *Space) enterAsIs(key []byte) *entry {
 	hash := s.hash(key)
-	if e := s.lookUp(hash, key); e != nil {
+	if e := s.lookUp(key, hash); e != nil {
 		return e
 	}
 	e := s.entries
@@ -650,15 +668,6 @@ func (s *Space) enterAsIs(key []byte) *entry {
 	e.hash = hash
 	s.keys.add(e)
 	return e
-}
-
-func (s *Space) lookUp(hash uint64, key []byte) *entry {
-	for e := s.keys.first(hash); e != nil; e = e.next {
-		if e.hash == hash && bytes.Equal(e.key, key) {
-			return e
-		}
-	}
-	return nil
 }
 
 // leave forgets the entry if nobody uses the key any more. Calling it twice
@@ -676,7 +685,7 @@ func (s *Space) leave(e *entry) {
 	if e.token != 0 || len(e.key) == 0 {
 		return
 	}
-	s.keys.drop(e)
+	s.keys.remove(e)
 	*e = entry{key: e.key[:0]} // no key: not in use
 	if s.pooledEntries < keptPool {
 		e.next = s.entries
@@ -714,47 +723,38 @@ func (s *Space) leaveFree(e *entry) {
 	}
 }
 
-// grant gives the free key to a session under a new token; the name goes over
-// to it. It reports false if there is no token.
-func (s *Space) grant(e *entry, session Session, asked time.Duration, name *name) bool {
+// grant gives the free key to a session under a new token. It reports false
+// if there is no token.
+func (s *Space) grant(e *entry, session Session, asked time.Duration, n *name) bool {
 	token, ok := s.cfg.NextToken()
 	if !ok {
 		return false
 	}
-	s.putGrant(e, token, session, s.leaseFor(asked), name)
+	s.putGrant(e, token, session, s.leaseFor(asked), n)
 	return true
 }
 
-// putGrant makes a free key held.
-func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Duration, name *name) {
+// putGrant makes a free key held, under a name or nil.
+func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Duration, n *name) {
 	e.token, e.holder, e.shared, e.since = token, session, false, s.now
 	e.deadline = s.now + Time(lease)
-	e.name = name
-	s.leases.push(int64(e.deadline), token, e)
-	if name != nil {
-		s.claims[name.fp] = claim{e: e}
+	if e.name = n; n != nil {
+		n.e, n.r = e, nil
 	}
+	s.leases.push(int64(e.deadline), token, e)
 	s.highest = max(s.highest, token)
 	if s.cfg.Record && !s.standby {
-		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Nonce: name.value()})
+		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Nonce: n.value()})
 	}
 }
 
-// takeGrant makes a key free; what becomes of the name is the caller's
-// business.
-func (s *Space) takeGrant(e *entry) (name *name) {
+// takeGrant makes a key free. What becomes of the name that it returns, nil
+// for none, is the caller's business.
+func (s *Space) takeGrant(e *entry) *name {
 	s.leases.remove(e.leaseSlot)
-	e.token, e.inherited, e.renewed = 0, false, false
-	name, e.name = e.name, nil
-	return name
-}
-
-// spendName is spend for a name that nobody has any more.
-func (s *Space) spendName(n *name) {
-	if n != nil {
-		s.spend(n.fp)
-		s.freeName(n)
-	}
+	n := e.name
+	e.token, e.inherited, e.renewed, e.name = 0, false, false, nil
+	return n
 }
 
 // extend gives the grant another deadline.
@@ -797,7 +797,9 @@ func (s *Space) endGrant(e *entry, how EndKind) {
 	if s.cfg.Record {
 		s.changes = append(s.changes, Change{Kind: GrantEnded, Key: e.key, Token: e.token})
 	}
-	s.spendName(s.takeGrant(e))
+	if n := s.takeGrant(e); n != nil {
+		s.retire(n)
+	}
 }
 
 // grantNext gives a free key to the first attached waiter whose limit has
@@ -813,15 +815,17 @@ func (s *Space) grantNext(e *entry) {
 			s.leaveFree(e)
 			return
 		}
-		if !s.grant(e, r.session, r.place.asked, r.name) {
-			if r.name != nil {
-				delete(s.claims, r.name.fp)
-				s.recordNonce(WaiterLeft, e, &r.name.nonce)
+		n := r.name
+		r.name = nil
+		if !s.grant(e, r.session, r.place.asked, n) {
+			if n != nil {
+				s.recordNonce(WaiterLeft, e, &n.nonce)
+				s.forget(n)
 			}
 			s.end(r, Refused, protocol.CodeNoActive)
 			continue
 		}
-		r.token, r.name = e.token, nil
+		r.token = e.token
 		s.stats.grant(HandedOver, time.Duration(s.now-r.since))
 		s.end(r, Granted, 0)
 		return
@@ -832,13 +836,14 @@ func (s *Space) grantNext(e *entry) {
 // grace. The latter is forgotten, unless its own limit has passed too.
 func (s *Space) timeOut(r *request) {
 	passed := r.place.until <= s.now
-	if r.name != nil {
+	if n := r.name; n != nil {
+		r.name = nil
 		if passed {
-			s.spend(r.name.fp)
-			s.recordNonce(NonceSpent, r.e, &r.name.nonce)
+			s.recordNonce(NonceSpent, r.e, &n.nonce)
+			s.retire(n)
 		} else {
-			delete(s.claims, r.name.fp)
-			s.recordNonce(WaiterLeft, r.e, &r.name.nonce)
+			s.recordNonce(WaiterLeft, r.e, &n.nonce)
+			s.forget(n)
 		}
 	}
 	if r.state == detached {
@@ -859,6 +864,6 @@ func (s *Space) overdue(r *request) bool {
 	return Time(s.waits.items[r.waitSlot].at) <= s.now
 }
 
-func (s *Space) hash(key []byte) uint64 {
-	return xxh3.HashSeed(key, s.cfg.Seed) & s.hashMask
+func (s *Space) hash(key []byte) uint32 {
+	return uint32(xxh3.HashSeed(key, s.cfg.Seed) & s.hashMask)
 }

@@ -1,134 +1,106 @@
 package lockspace
 
-import "math/bits"
+// spentNonces are the nonces that are spent, in the order in which they were.
+// Each has a place among all there ever were, which never changes.
+//
+// They lie in a ring, chained by the buckets of a hash from the newer to the
+// older. Those that are forgotten are always the oldest, and a chain ends
+// where it leaves the ring; so nothing has to be unlinked, and a nonce that is
+// forgotten costs no look at a bucket. No pointers: the collector has nothing
+// to do here.
+type spentNonces struct {
+	hash        pairHash
+	ring        []spentNonce // a power of two; the place p is at p modulo its length
+	heads       []uint32     // by hash, twice as many: the newest of each, 32 bits of its place
+	first, next uint64       // places: of the oldest, and of the next to come
+	n           int          // those between that are not unknown again
+}
 
-// spentNonce is a pair that was spent, and when.
 type spentNonce struct {
-	fp fingerprint
-	at Time
+	fp   fingerprint
+	at   Time
+	link uint32 // the next older one of its bucket; a place like those in heads
+	gone bool   // it is unknown again
 }
 
-// spentSet are the spent pairs in the order in which they were spent: a ring
-// that doubles when full, and an index of it by open addressing. Nothing in it
-// is a pointer, so that a million spent nonces cost the collector nothing.
-type spentSet struct {
-	ring    []spentNonce
-	head, n int
-	popped  uint64 // how many went: the place of the front among all there ever were
-	shifts  uint64 // how often older ones were moved to a later place
+// span is how many places the ring takes, those that are unknown again too.
+func (q *spentNonces) span() int { return int(q.next - q.first) }
 
-	// index has 1 + the place in the ring, at the first free slot from the one
-	// that the pair hashes to. It is twice as long as the ring.
-	index []uint32
-	seed  uint64
-}
+// at is the nonce at a place from first on, before next.
+func (q *spentNonces) at(place uint64) *spentNonce { return &q.ring[place&uint64(len(q.ring)-1)] }
 
-func (q *spentSet) front() *spentNonce { return q.at(0) }
-
-// at is the one that i others came before.
-func (q *spentSet) at(i int) *spentNonce { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
-
-// home is the slot that the pair hashes to. Clients choose the fingerprints,
-// and must not choose the slots: the product depends on all of the secret seed
-// and of both halves.
-func (q *spentSet) home(fp fingerprint) int {
-	hi, lo := bits.Mul64(fp.Lo^q.seed, fp.Hi^(q.seed<<32|q.seed>>32))
-	return int(hi^lo) & (len(q.index) - 1)
-}
-
-// slot is where the pair is in the index, or the free slot where it would be.
-func (q *spentSet) slot(fp fingerprint) (i int, there bool) {
-	for i = q.home(fp); q.index[i] != 0; i = (i + 1) & (len(q.index) - 1) {
-		if q.ring[q.index[i]-1].fp == fp {
-			return i, true
+// find returns the nonce, nil if it is not spent.
+func (q *spentNonces) find(fp fingerprint) *spentNonce {
+	if q.n == 0 {
+		return nil
+	}
+	place, span := q.heads[q.hash.of(fp)&uint32(len(q.heads)-1)], uint32(q.span())
+	// A bucket or a link that is so old that its 32 bits have come round leads
+	// into another chain: nothing is found there, and that ends, too.
+	for age := uint32(q.next) - place; age-1 < span; age = uint32(q.next) - place {
+		v := q.at(uint64(place))
+		if v.fp == fp && !v.gone {
+			return v
+		}
+		if place = v.link; uint32(q.next)-place <= age {
+			break
 		}
 	}
-	return i, false
+	return nil
 }
 
-func (q *spentSet) has(fp fingerprint) bool {
-	if q.n == 0 {
-		return false
+// push adds the newest, which is not in it.
+func (q *spentNonces) push(fp fingerprint, at Time) {
+	if q.span() == len(q.ring) {
+		q.resize(max(64, 2*len(q.ring)))
 	}
-	_, there := q.slot(fp)
-	return there
-}
-
-// push adds a pair that is not in the set.
-func (q *spentSet) push(v spentNonce) {
-	if q.n == len(q.ring) {
-		q.resize(max(64, 2*q.n))
-	}
+	q.put(q.next, spentNonce{fp: fp, at: at})
+	q.next++
 	q.n++
-	*q.at(q.n - 1) = v
-	q.enter(q.n - 1)
 }
 
-// enter puts the one at i into the index.
-func (q *spentSet) enter(i int) {
-	at, _ := q.slot(q.at(i).fp)
-	q.index[at] = uint32((q.head+i)&(len(q.ring)-1)) + 1
+func (q *spentNonces) put(place uint64, v spentNonce) {
+	head := &q.heads[q.hash.of(v.fp)&uint32(len(q.heads)-1)]
+	v.link = *head
+	*head = uint32(place)
+	*q.at(place) = v
 }
 
-func (q *spentSet) resize(to int) {
-	ring := make([]spentNonce, to)
-	for i := range q.n {
-		ring[i] = *q.at(i)
-	}
-	q.ring, q.head, q.index = ring, 0, make([]uint32, 2*to)
-	for i := range q.n {
-		q.enter(i)
-	}
-}
-
-// pop takes out the oldest.
-func (q *spentSet) pop() {
-	q.forget(q.front().fp)
-	q.head = (q.head + 1) & (len(q.ring) - 1)
+// pop forgets the oldest.
+func (q *spentNonces) pop() {
+	q.first++
 	q.n--
-	q.popped++
+	q.skip()
 }
 
-// forget takes a pair out of the index, and moves those up that it stood in
-// the way of.
-func (q *spentSet) forget(fp fingerprint) {
-	hole, _ := q.slot(fp)
-	mask := len(q.index) - 1
-	for i := (hole + 1) & mask; q.index[i] != 0; i = (i + 1) & mask {
-		home := q.home(q.ring[q.index[i]-1].fp)
-		if (i-home)&mask >= (i-hole)&mask {
-			q.index[hole], hole = q.index[i], i
-		}
-	}
-	q.index[hole] = 0
+// drop makes one that find returned unknown again.
+func (q *spentNonces) drop(v *spentNonce) {
+	v.gone = true
+	q.n--
+	q.skip()
 }
 
-// remove takes out a pair, wherever it is. It reports whether it was there.
-// The older ones move to a later place each.
-func (q *spentSet) remove(fp fingerprint) bool {
-	if q.n == 0 {
-		return false
+// skip makes the oldest one that counts.
+func (q *spentNonces) skip() {
+	for q.first < q.next && q.at(q.first).gone {
+		q.first++
 	}
-	slot, there := q.slot(fp)
-	if !there {
-		return false
-	}
-	i := (int(q.index[slot]-1) - q.head) & (len(q.ring) - 1)
-	for ; i > 0; i-- {
-		older := q.at(i - 1).fp
-		from, _ := q.slot(older)
-		to, _ := q.slot(q.at(i).fp)
-		*q.at(i), *q.at(i - 1) = *q.at(i - 1), *q.at(i)
-		q.index[from], q.index[to] = q.index[to], q.index[from]
-	}
-	q.pop()
-	q.shifts++
-	return true
 }
 
-// giveBack frees the memory of a burst that has passed.
-func (q *spentSet) giveBack() {
-	if q.n == 0 && len(q.ring) > keptPool {
-		q.ring, q.index, q.head = nil, nil, 0
+// shrink gives memory back after a burst.
+func (q *spentNonces) shrink() {
+	if len(q.ring) > keptPool && 8*q.span() < len(q.ring) {
+		q.resize(len(q.ring) / 4)
+	}
+}
+
+func (q *spentNonces) resize(n int) {
+	old := *q
+	q.ring, q.heads = make([]spentNonce, n), make([]uint32, 2*n)
+	for i := range q.heads {
+		q.heads[i] = uint32(q.first) - 1 // of no place in the ring
+	}
+	for place := q.first; place < q.next; place++ {
+		q.put(place, *old.at(place))
 	}
 }

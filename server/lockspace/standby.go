@@ -59,8 +59,9 @@ func (s *Space) Follow(now Time) {
 			continue
 		}
 		r.e.line.attached.remove(r.lineSlot)
-		if r.name != nil {
-			s.replicate(r.e, r.place, s.newName(&r.name.nonce, r.name.fp))
+		if n := r.name; n != nil {
+			s.replicate(r.e, r.place, n)
+			r.name = s.unlistedName(&n.nonce)
 		}
 		r.mayQueue = true // it did
 		s.putHeld(r, r.place.until)
@@ -88,15 +89,15 @@ func (s *Space) Disown(now Time) {
 func (s *Space) Standby() bool { return s.standby }
 
 // replicate puts a replica into the line of a key.
-func (s *Space) replicate(e *entry, p Place, name *name) {
+func (s *Space) replicate(e *entry, p Place, n *name) {
 	r := s.newRequest()
-	r.e, r.place, r.name, r.since = e, p, name, s.now
+	r.e, r.place, r.since = e, p, s.now
+	r.take(n)
 	r.state, r.replica = detached, true
 	ln := s.lineOf(e)
 	ln.detached++
 	ln.replicas.push(int64(p.arrival), 0, inLine{r})
 	s.waits.push(int64(p.until), p.arrival, r)
-	s.claims[name.fp] = claim{r: r}
 }
 
 // Apply makes a change of the serving node on a standby. A change that was
@@ -137,10 +138,12 @@ func (s *Space) Apply(now Time, c *Change) {
 			if e.token != 0 {
 				s.dropGrant(e)
 			}
+			var n *name
 			if !c.Nonce.none() {
 				s.unclaim(fp)
+				n = s.newName(fp, &c.Nonce)
 			}
-			s.putGrant(e, c.Token, 0, c.Lease, s.newName(&c.Nonce, fp))
+			s.putGrant(e, c.Token, 0, c.Lease, n)
 		}
 	case GrantKept:
 		if same {
@@ -153,10 +156,7 @@ func (s *Space) Apply(now Time, c *Change) {
 		}
 	case GrantUndone:
 		if same {
-			if name := s.takeGrant(e); name != nil {
-				delete(s.claims, name.fp)
-				s.freeName(name)
-			}
+			s.forget(s.takeGrant(e))
 		}
 	case WaiterQueued:
 		if c.Nonce.none() {
@@ -164,16 +164,17 @@ func (s *Space) Apply(now Time, c *Change) {
 		}
 		p := Place{arrival: c.Arrival, until: s.limit(c.Wait), asked: c.Asked}
 		s.arrivals = max(s.arrivals, p.arrival)
-		if r := s.claims[fp].r; r != nil {
+		if n := s.nameOf(fp); n != nil && n.r != nil {
+			r := n.r
 			r.place = p
 			s.waits.move(r.waitSlot, int64(p.until))
 			r.e.line.replicas.move(r.lineSlot, int64(p.arrival))
 			break
 		}
 		s.unclaim(fp)
-		s.replicate(e, p, s.newName(&c.Nonce, fp))
+		s.replicate(e, p, s.newName(fp, &c.Nonce))
 	case WaiterLeft:
-		if s.claims[fp].r != nil {
+		if n := s.nameOf(fp); n != nil && n.r != nil {
 			s.unclaim(fp)
 		}
 	case NonceSpent:
@@ -187,26 +188,25 @@ func (s *Space) Apply(now Time, c *Change) {
 
 // dropGrant ends a grant of the copy.
 func (s *Space) dropGrant(e *entry) {
-	s.spendName(s.takeGrant(e))
+	if n := s.takeGrant(e); n != nil {
+		s.retire(n)
+	}
 }
 
 // unclaim makes a nonce unknown, whatever it was on the copy.
 func (s *Space) unclaim(fp fingerprint) {
-	c, known := s.claimOf(fp)
+	n := s.nameOf(fp)
 	switch {
-	case !known:
-		return
-	case c.r != nil:
-		s.leaveDetached(c.r)
-		s.freeRequest(c.r)
-	case c.e != nil:
-		s.freeName(s.takeGrant(c.e))
+	case n == nil:
+		s.unspend(fp)
+	case n.r != nil:
+		s.leaveDetached(n.r)
+		n.r.name = nil
+		s.freeRequest(n.r)
 	default:
-		// The serving node forgot it first. It forgets in the order in which they
-		// were spent, so not many are older.
-		s.spent.remove(fp)
+		s.takeGrant(n.e)
 	}
-	delete(s.claims, fp)
+	s.forget(n)
 }
 
 // Install gives a standby another table instead of its own: that of a staged
@@ -225,20 +225,20 @@ func (s *Space) Install(staged *Space, now Time) {
 	}
 	s.now = max(s.now, staged.now)
 	s.keys, s.leases, s.waits = staged.keys, staged.leases, staged.waits
-	s.claims, s.spent = staged.claims, staged.spent
+	s.names, s.spent = staged.names, staged.spent
 	s.arrivals, s.highest = max(s.arrivals, staged.arrivals), staged.highest
 	s.ended = nil
 	turns := s.turns
-	s.turns = make(map[turn]*request, len(turns))
-	for t, last := range turns { // in no order, and none shows
-		e := s.enter(t.e.key)
+	s.turns = table[request, *request]{}
+	turns.all(func(last *request) {
+		e := s.enter(last.e.key)
 		ln := s.lineOf(e)
 		for r := last; r != nil; r = r.older {
 			r.e = e
 			ln.owed++
 		}
-		s.turns[turn{t.session, e}] = last
-	}
+		s.turns.add(last)
+	})
 	*staged = Space{}
 }
 

@@ -1,109 +1,128 @@
 package lockspace
 
-import (
-	"iter"
-	"math/bits"
-)
-
-// table finds entries by the hash of their key. It grows and shrinks by one
-// bucket at a time (linear hashing), so that no call has to move everything,
-// and links entries through themselves, so that it costs a pointer for each.
-type table struct {
-	buckets []*entry
-	n       int
+// table is a hash table of records that carry their own link: a record costs
+// it a pointer or two, and it never allocates for one.
+//
+// It grows and shrinks by single buckets (linear hashing), which lie in
+// segments, so that no call has more to do than another, however many records
+// there are. The bucket low+i was split off from the bucket i.
+type table[T any, R row[T]] struct {
+	segments []*[segment]*T
+	buckets  uint32 // in use; those of the last segment after them are empty
+	low      uint32 // a power of two; low <= buckets < 2*low, or nothing is there yet
+	n        int
 }
 
-const (
-	// minBuckets are never given back.
-	minBuckets = 16
-	// shrinkBelow: there are at most that many buckets to an entry, as soon as
-	// entries leave.
-	shrinkBelow = 4
-)
+// segment is how many buckets are allocated at a time, and the fewest.
+const segment = 256
 
-func newTable() table { return table{buckets: make([]*entry, minBuckets)} }
+// row is a record that a table can file.
+type row[T any] interface {
+	*T
+	link() **T    // the next record of its bucket
+	home() uint32 // its hash; clients must not know it beforehand
+}
 
-// bucket is the place of a hash: among the next power of two of buckets, or
-// half of that where it was not split yet.
-func (t *table) bucket(hash uint64) **entry {
-	top := uint64(1)<<bits.Len(uint(len(t.buckets)-1)) - 1
-	i := hash & top
-	if i >= uint64(len(t.buckets)) {
-		i &= top >> 1
+func (t *table[T, R]) len() int { return t.n }
+
+// bucket is where the records of a hash are, among others.
+func (t *table[T, R]) bucket(hash uint32) **T {
+	i := hash & (2*t.low - 1)
+	if i >= t.buckets {
+		i -= t.low
 	}
-	return &t.buckets[i]
+	return t.at(i)
 }
 
-// first is the first of those that may have the hash; they are chained by
-// next.
-func (t *table) first(hash uint64) *entry { return *t.bucket(hash) }
+func (t *table[T, R]) at(i uint32) **T { return &t.segments[i/segment][i%segment] }
 
-func (t *table) add(e *entry) {
-	if t.n++; t.n > len(t.buckets) {
+// first is the first record of those among which the ones with the hash are.
+func (t *table[T, R]) first(hash uint32) *T {
+	if t.n == 0 {
+		return nil
+	}
+	return *t.bucket(hash)
+}
+
+// add files a record that is not in the table.
+func (t *table[T, R]) add(r R) {
+	if t.n >= int(t.buckets) {
 		t.split()
 	}
-	at := t.bucket(e.hash)
-	e.next, *at = *at, e
+	t.n++
+	b := t.bucket(r.home())
+	*r.link() = *b
+	*b = (*T)(r)
 }
 
-// drop takes out an entry that is in the table.
-func (t *table) drop(e *entry) {
-	at := t.bucket(e.hash)
-	for *at != e {
-		at = &(*at).next
+// remove takes out a record that is in the table.
+func (t *table[T, R]) remove(r R) {
+	at := t.bucket(r.home())
+	for *at != (*T)(r) {
+		at = R(*at).link()
 	}
-	*at, e.next = e.next, nil
+	*at = *r.link()
+	*r.link() = nil
 	t.n--
-	// As many as it takes to keep up.
-	for i := 0; i < shrinkBelow && t.n < len(t.buckets)/shrinkBelow && len(t.buckets) > minBuckets; i++ {
+	// Far apart from where buckets are split, so that a number of records that
+	// goes up and down costs nothing. Many at a time, to keep up with removals.
+	for range 16 {
+		if t.buckets <= segment || 8*t.n >= int(t.buckets) {
+			break
+		}
 		t.merge()
 	}
 }
 
-// lower is the bucket that bucket i is split off from.
-func lower(i int) int { return i &^ (1 << (bits.Len(uint(i)) - 1)) }
-
 // split adds a bucket.
-func (t *table) split() {
-	last := len(t.buckets)
-	t.buckets = append(t.buckets, nil)
-	from := &t.buckets[lower(last)]
-	to := &t.buckets[last]
-	for e := *from; e != nil; e = *from {
-		if t.bucket(e.hash) == to {
-			*from, e.next, *to = e.next, *to, e
+func (t *table[T, R]) split() {
+	if t.buckets%segment == 0 {
+		t.segments = append(t.segments, new([segment]*T))
+	}
+	if t.buckets == 0 {
+		t.buckets, t.low = segment, segment
+		return
+	}
+	stay, move := t.at(t.buckets-t.low), t.at(t.buckets)
+	for v := *stay; v != nil; v = *R(v).link() {
+		if R(v).home()&t.low != 0 {
+			*move, move = v, R(v).link()
 		} else {
-			from = &e.next
+			*stay, stay = v, R(v).link()
 		}
+	}
+	*stay, *move = nil, nil
+	if t.buckets++; t.buckets == 2*t.low {
+		t.low *= 2
 	}
 }
 
 // merge takes the last bucket away.
-func (t *table) merge() {
-	last := len(t.buckets) - 1
-	left, into := t.buckets[last], &t.buckets[lower(last)]
-	t.buckets[last] = nil
-	t.buckets = t.buckets[:last]
-	for left != nil {
-		next := left.next
-		left.next, *into = *into, left
-		left = next
+func (t *table[T, R]) merge() {
+	if t.buckets--; t.buckets < t.low {
+		t.low /= 2
 	}
-	if spare := cap(t.buckets); spare > keptPool && last < spare/4 {
-		t.buckets = append(make([]*entry, 0, spare/2), t.buckets...)
+	last := t.at(t.buckets)
+	to := t.at(t.buckets - t.low)
+	for *to != nil {
+		to = R(*to).link()
+	}
+	*to, *last = *last, nil
+	if t.buckets%segment == 0 {
+		end := len(t.segments) - 1
+		t.segments[end] = nil
+		t.segments = t.segments[:end]
 	}
 }
 
-// all are the entries, in no order that means something. The table must not
-// change meanwhile.
-func (t *table) all() iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		for _, e := range t.buckets {
-			for ; e != nil; e = e.next {
-				if !yield(e) {
-					return
-				}
-			}
+// all calls f for every record, which may take it out of the table for good
+// but change nothing else.
+func (t *table[T, R]) all(f func(R)) {
+	for i := range t.buckets {
+		for v := *t.at(i); v != nil; {
+			next := *R(v).link()
+			f(R(v))
+			v = next
 		}
 	}
 }
