@@ -27,6 +27,7 @@ func BenchmarkUncontended(b *testing.B) {
 		{"1key", 1, 0, false},
 		{"1000keys", 1000, 0, false},
 		{"1000keys/1Mheld", 1000, 1_000_000, false},
+		{"1Mkeys/1Mheld", 1_000_000, 1_000_000, false},
 		{"1key/nonce", 1, 0, true},
 		{"1000keys/nonce", 1000, 0, true},
 	} {

@@ -152,16 +152,28 @@ func (s *Space) check() {
 func (t *table[T, R]) check(s *Space) {
 	n, seen := 0, make(map[*T]bool, t.n)
 	if t.buckets > 0 && (t.low&(t.low-1) != 0 || t.buckets < t.low || t.buckets >= 2*t.low) ||
-		len(t.segments) != int(t.buckets+segment-1)/segment {
+		len(t.segments) != int(t.buckets+perSegment-1)/perSegment {
 		s.broken("a table has %d buckets in %d segments, split from %d on", t.buckets, len(t.segments), t.low)
 	}
 	for i := range t.buckets {
-		for v := *t.at(i); v != nil; v = *R(v).link() {
-			if t.bucket(R(v).home()) != t.at(i) || seen[v] {
+		head, counted := t.at(i)
+		for v := *head; v != nil; v = *R(v).link() {
+			if t.bucket(R(v).home()) != i || seen[v] {
 				s.broken("bucket %d has a record of another, or one twice", i)
 			}
 			seen[v] = true
 			n++
+		}
+		for class := range uint32(8) {
+			want := counts(0)
+			for v := *head; v != nil; v = *R(v).link() {
+				if R(v).home()>>29 == class {
+					want++
+				}
+			}
+			if got := counted.of(class << 29); got != min(want, 3) && (got < 3 || *head == nil) {
+				s.broken("bucket %d counts %d of class %d, it has %d", i, got, class, want)
+			}
 		}
 	}
 	if n != t.n || n > int(t.buckets) {

@@ -9,8 +9,11 @@ import (
 // entry is a key that somebody holds or waits for. A key that nobody uses
 // has none.
 type entry struct {
-	key  []byte
-	next *entry // another key of its bucket; in the pool: the next free one
+	// What a search looks at comes first. An entry takes 96 bytes.
+	key       []byte
+	next      *entry // another key of its bucket; in the pool: the next free one
+	hash      uint32
+	leaseSlot int32
 
 	// The grant; token 0 is free.
 	token    uint64
@@ -21,9 +24,6 @@ type entry struct {
 
 	line *line // nil while nobody waits and no answer is held back
 
-	// Small fields side by side: an entry takes 96 bytes.
-	hash      uint32
-	leaseSlot int32
 	shared    bool // several sessions were told: the loss of one answer undoes nothing
 	inherited bool // it is older than this reign
 	renewed   bool // it was kept in this reign, or told of again

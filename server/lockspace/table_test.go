@@ -99,7 +99,8 @@ func TestTableSteps(t *testing.T) {
 	most := 0
 	for i := range f.buckets {
 		length := 0
-		for e := *f.at(i); e != nil; e = e.next {
+		head, _ := f.at(i)
+		for e := *head; e != nil; e = e.next {
 			length++
 		}
 		most = max(most, length)
