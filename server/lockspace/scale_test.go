@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,67 @@ func TestHeapMoves(t *testing.T) {
 		t.Errorf("%d moves for %d removals, more than %d for each", moves, n, levels)
 	}
 	t.Logf("%.2f moves for each of %d removals", float64(moves)/n, n)
+}
+
+// TestHeap compares heaps, with and without room for the newest, with a list.
+func TestHeap(t *testing.T) {
+	for _, most := range []int{0, 1, 5, 32} {
+		random := rand.New(rand.NewPCG(1, uint64(most)))
+		h := heap[*counted]{most: most}
+		moves, seq := 0, uint64(0)
+		var all []item[*counted]
+		first := func() int {
+			least := 0
+			for i := range all {
+				if h.less(&all[i], &all[least]) {
+					least = i
+				}
+			}
+			return least
+		}
+		for step := range 30_000 {
+			size := []int{3, 40, 300}[step/10_000]
+			at := random.Int64N(50)
+			if random.IntN(2) == 0 {
+				at = int64(step) // as leases mostly do: the newest end last
+			}
+			switch n := random.IntN(10); {
+			case len(all) == 0 || n < 5 && len(all) < size:
+				seq++
+				it := item[*counted]{at, seq, &counted{moves: &moves}}
+				h.push(it.at, it.seq, it.v)
+				all = append(all, it)
+			case n < 7:
+				i := random.IntN(len(all))
+				if random.IntN(2) == 0 {
+					i = first()
+				}
+				h.remove(all[i].v.slot)
+				all = slices.Delete(all, i, i+1)
+			case n < 8:
+				i := random.IntN(len(all))
+				h.move(all[i].v.slot, at)
+				all[i].at = at
+			case n == 8 && step%50 == 0:
+				for i := range all {
+					all[i].at = random.Int64N(50)
+					h.items[all[i].v.slot].at = all[i].at
+				}
+				h.reorder()
+			}
+			if h.len() != len(all) || !h.ordered() {
+				t.Fatalf("%d items, want %d, in order: %v", h.len(), len(all), h.ordered())
+			}
+			if len(all) > 0 && h.items[0] != all[first()] {
+				t.Fatalf("%v is first, want %v", h.items[0], all[first()])
+			}
+			for _, it := range all {
+				if h.items[it.v.slot] != it {
+					t.Fatalf("%v is not in its slot %d", it, it.v.slot)
+				}
+			}
+		}
+	}
 }
 
 // TestScale does each of many things once with n of them and once with ten

@@ -109,6 +109,10 @@ type Space struct {
 // a burst used beyond it goes back to the garbage collector.
 const keptPool = 1024
 
+// newLeases is how many leases wait before they go into the heap. A node under
+// load grants about as many in a shard before it sees them released.
+const newLeases = 32
+
 // New returns an empty Space.
 func New(cfg Config) *Space {
 	return &Space{
@@ -121,6 +125,7 @@ func New(cfg Config) *Space {
 		reservedUntil: math.MinInt64,
 		placesUntil:   math.MinInt64,
 
+		leases:   heap[*entry]{most: newLeases},
 		sessions: make(map[Session]*request),
 		spent:    spentNonces{hash: newPairHash(cfg.Seed)},
 	}

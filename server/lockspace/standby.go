@@ -47,7 +47,7 @@ func (s *Space) Follow(now Time) {
 		e.holder, e.since, e.inherited, e.renewed = 0, s.now, false, false
 	}
 	waits := s.waits.items
-	s.waits.items = nil
+	s.waits = heap[*request]{}
 	for _, it := range waits {
 		r := it.v
 		if r.state == detached {
