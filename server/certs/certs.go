@@ -1,0 +1,214 @@
+// Package certs is a node's TLS: its certificate and the authorities it
+// trusts, from PEM files that can be read anew while the node runs.
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Files are where certificates come from. Cert and Key are required.
+type Files struct {
+	Cert, Key string // of this node, as a server and to its peers
+
+	// ClientCA has the authorities whose certificates clients and peers must
+	// show. Empty: none is asked for.
+	ClientCA string
+
+	// CA has the authorities by which this node knows its peers when it dials
+	// them. Empty: those of ClientCA; without these, the system's.
+	CA string
+
+	// Host is what the peers dial this node as; empty for a node alone.
+	Host string
+}
+
+// Certs is what is in the files. Its methods may be called concurrently, but
+// for Reload.
+type Certs struct {
+	files Files
+	now   atomic.Pointer[loaded]
+}
+
+// loaded is one reading of the files. It never changes.
+type loaded struct {
+	leaf         *x509.Certificate
+	server, dial *tls.Config
+	warnings     []string
+}
+
+// Open reads the files, and refuses what clients or peers would refuse later.
+func Open(f Files) (*Certs, error) {
+	c := &Certs{files: f}
+	if err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload reads the files anew: new connections use what they hold now. If
+// anything is wrong with one of them, all stays as it was.
+func (c *Certs) Reload() error {
+	l, err := c.files.load(time.Now())
+	if err == nil {
+		c.now.Store(l)
+	}
+	return err
+}
+
+// Server is for connections that are accepted. It always stands for the latest
+// files.
+func (c *Certs) Server() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load().server, nil },
+	}
+}
+
+// Dial is for a connection to a peer's host, with the files of this moment.
+func (c *Certs) Dial(host string) *tls.Config {
+	t := c.now.Load().dial.Clone()
+	t.ServerName = host
+	return t
+}
+
+// Mutual reports whether clients and peers must show a certificate.
+func (c *Certs) Mutual() bool { return c.files.ClientCA != "" }
+
+// Leaf is this node's own certificate.
+func (c *Certs) Leaf() *x509.Certificate { return c.now.Load().leaf }
+
+// Warnings are about the latest files, for the log.
+func (c *Certs) Warnings() []string { return c.now.Load().warnings }
+
+// endsSoon is how long before its end a certificate is warned of.
+const endsSoon = 14 * 24 * time.Hour
+
+// Ends warns of a certificate that will soon be of no use, or is already.
+func (c *Certs) Ends(now time.Time) (warning string) {
+	switch end := c.Leaf().NotAfter; {
+	case now.After(end):
+		return fmt.Sprintf("the certificate in %s has ended at %s: clients and peers refuse new connections; put a new one there and send SIGHUP", c.files.Cert, end.Format(time.RFC3339))
+	case end.Sub(now) < endsSoon:
+		return fmt.Sprintf("the certificate in %s ends at %s: put a new one there and send SIGHUP", c.files.Cert, end.Format(time.RFC3339))
+	}
+	return ""
+}
+
+func (f *Files) load(now time.Time) (*loaded, error) {
+	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", f.Cert, f.Key, err)
+	}
+	l := &loaded{leaf: cert.Leaf}
+	if now.After(cert.Leaf.NotAfter) || now.Before(cert.Leaf.NotBefore) {
+		return nil, fmt.Errorf("--tls-cert %s is valid from %s to %s, and now it is %s: get a new one, or set the clock", f.Cert,
+			cert.Leaf.NotBefore.Format(time.RFC3339), cert.Leaf.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	if info, err := os.Stat(f.Key); err == nil && info.Mode().Perm()&0o004 != 0 && info.Mode().Type() == fs.FileMode(0) {
+		l.warnings = append(l.warnings, "every user of this machine can read "+f.Key+": chmod 600 it")
+	}
+	var clientCA, ca *x509.CertPool
+	if f.ClientCA != "" {
+		if clientCA, err = readPool("--tls-client-ca", f.ClientCA); err != nil {
+			return nil, err
+		}
+		ca = clientCA
+	}
+	if f.CA != "" {
+		if ca, err = readPool("--tls-ca", f.CA); err != nil {
+			return nil, err
+		}
+	}
+	if f.Host != "" {
+		if err := f.checkPeers(&cert, clientCA, ca); err != nil {
+			return nil, err
+		}
+	}
+
+	l.server = &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{cert},
+		// Connections last: a resumption would save little, and would outlive
+		// a change of the authorities.
+		SessionTicketsDisabled: true,
+		// One write, one record: what the kernel took of an answer is known.
+		DynamicRecordSizingDisabled: true,
+	}
+	if clientCA != nil {
+		l.server.ClientAuth, l.server.ClientCAs = tls.RequireAndVerifyClientCert, clientCA
+	}
+	l.dial = &tls.Config{
+		MinVersion:                  tls.VersionTLS12,
+		RootCAs:                     ca,
+		DynamicRecordSizingDisabled: true,
+		// Also to a peer that names other authorities: it says then what is
+		// wrong.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil },
+	}
+	return l, nil
+}
+
+// checkPeers verifies this node's certificate as its peers will: they have
+// the same authorities. What is wrong would otherwise show at a failover.
+func (f *Files) checkPeers(cert *tls.Certificate, clientCA, ca *x509.CertPool) error {
+	opts := x509.VerifyOptions{Roots: ca, Intermediates: x509.NewCertPool()}
+	for _, der := range cert.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			opts.Intermediates.AddCert(c)
+		}
+	}
+	if err := cert.Leaf.VerifyHostname(f.Host); err != nil {
+		return fmt.Errorf("--tls-cert %s: the peers dial this node as %s, and would refuse its certificate: %w; it needs that among its subject alternative names", f.Cert, f.Host, err)
+	}
+	opts.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if _, err := cert.Leaf.Verify(opts); err != nil {
+		return fmt.Errorf("--tls-cert %s: the peers would refuse this node's certificate as a server's: %w; its authority has to be in --tls-ca, or in --tls-client-ca if there is no other", f.Cert, err)
+	}
+	if clientCA == nil {
+		return nil
+	}
+	opts.Roots, opts.KeyUsages = clientCA, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if _, err := cert.Leaf.Verify(opts); err != nil {
+		return fmt.Errorf("--tls-cert %s: the peers would refuse this node's certificate when it dials them: %w; it has to be good for servers and clients, and its authority has to be in --tls-client-ca", f.Cert, err)
+	}
+	return nil
+}
+
+// readPool reads all of a file: a certificate that can't be read would be
+// missed only by those whom it vouches for.
+func readPool(flag, name string) (*x509.CertPool, error) {
+	rest, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	pool := x509.NewCertPool()
+	for count := 1; ; count++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			if count == 1 {
+				return nil, fmt.Errorf("%s %s has no certificate: want PEM, blocks that begin with -----BEGIN CERTIFICATE-----", flag, name)
+			}
+			if strings.Contains(string(rest), "-----BEGIN") {
+				return nil, fmt.Errorf("%s %s: block %d is broken", flag, name, count)
+			}
+			return pool, nil
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if block.Type != "CERTIFICATE" {
+			err = errors.New("it is a " + block.Type)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: block %d is no certificate: %w", flag, name, count, err)
+		}
+		pool.AddCert(cert)
+	}
+}
