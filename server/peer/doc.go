@@ -24,7 +24,15 @@
 // can is told why, if it is turned away all the same.
 //
 // The proofs tell who opened a connection. They do not protect what travels
-// on it afterwards from someone who can alter it on the way.
+// on it afterwards from someone who can alter it on the way; TLS does.
+//
+// # TLS
+//
+// Where the nodes have certificates, TLS is below all of that. The dialer
+// verifies that the acceptor's certificate is for the host it dials. Where
+// clients must show certificates, the dialer's must be for the host that the
+// acceptor has in its list for that node: clients have certificates of the
+// same authority.
 //
 // # Frames
 //

@@ -2,9 +2,11 @@ package peer
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -37,7 +39,15 @@ const (
 	SameNode          // the dialer has the acceptor's id
 	Unlisted          // the acceptor does not know the dialer
 	Twice             // an older process with the dialer's id lives; see Mesh.Ban
+	Unvouched         // the dialer's certificate is not that of the node it says it is
 )
+
+func turnedAwayFor(v Verdict) string {
+	if v == Unvouched {
+		return "turned away a connection that says it is a node; its certificate does not"
+	}
+	return "turned a node away; the lists of peers differ, or a name leads to the wrong node"
+}
 
 // ErrUnproved says that a node answered, but the two did not agree on the
 // cluster's secret.
@@ -73,7 +83,7 @@ func newNonce() (nonce [nonceSize]byte) {
 
 // proof authenticates all that was said so far.
 func (m *Mesh) proof(label string, said []byte) []byte {
-	h := hmac.New(sha256.New, m.cfg.Secret)
+	h := hmac.New(sha256.New, *m.secret.Load())
 	io.WriteString(h, label)
 	h.Write(said)
 	return h.Sum(nil)
@@ -113,11 +123,14 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return w, false, errors.New("connected, but it does not answer")
 	case wasClosed(err):
-		return w, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
+		// Over TLS a process has just been there.
+		return w, m.cfg.TLS == nil, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
+	case refusedByAlert(err):
+		return w, false, fmt.Errorf("%w: it refuses this node's certificate: %w; the authority of --tls-cert has to be in its --tls-client-ca", ErrUnproved, err)
 	case err != nil:
 		return w, false, fmt.Errorf("connected, but then: %w", err)
 	case challenge[0] >= ' ':
-		return w, false, errors.New("something there does not speak as a node to its peers; check the address, and that the node runs as a cluster")
+		return w, false, errors.New("something there does not speak as a node to its peers; check the address, that the node runs as a cluster, and that all nodes have --tls-cert or none has")
 	case challenge[0] != version:
 		return w, false, fmt.Errorf("it speaks version %d of the protocol between nodes, this node speaks %d; run the same release on both", challenge[0], version)
 	}
@@ -161,6 +174,39 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 	return welcome{boot: binary.LittleEndian.Uint64(head[1:]), hello: text}, false, nil
 }
 
+// secure is the dialer's TLS.
+func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.Conn, refused bool, err error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, false, err
+	}
+	t := tls.Client(nc, m.cfg.TLS(host))
+	err = t.HandshakeContext(ctx)
+	var wrong *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	switch {
+	case err == nil:
+		return t, false, nil
+	case errors.As(err, &wrong):
+		return nil, false, fmt.Errorf("%w: its certificate is refused: %w; its authority has to be in --tls-ca, or in --tls-client-ca if there is no other, and it has to be for %s", ErrUnproved, err, host)
+	case refusedByAlert(err):
+		return nil, false, fmt.Errorf("%w: it refuses this node's TLS: %w", ErrUnproved, err)
+	case errors.As(err, &plain):
+		return nil, false, errors.New("it does not speak TLS; give all nodes --tls-cert, or none")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, false, errors.New("connected, but it does not answer as TLS; does it have --tls-cert?")
+	case wasClosed(err):
+		return nil, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
+	}
+	return nil, false, fmt.Errorf("TLS: %w", err)
+}
+
+// refusedByAlert tells an error that the other side reported by TLS.
+func refusedByAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
 // wasClosed tells a connection that the other side ended.
 func wasClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -197,16 +243,16 @@ func (m *Mesh) welcome(c *in) error {
 		return err
 	}
 	if !hmac.Equal(proof[:], m.proof(dialerLabel, said)) {
-		m.wrongSecret.log(m.cfg.Log, "a connection that claims to be a node does not know the cluster's secret; set the same on all nodes",
+		m.wrongSecret.Log(m.cfg.Log, slog.LevelWarn, "a connection that claims to be a node does not know the cluster's secret; set the same on all nodes",
 			slog.String("remote", remote(c.nc)), slog.Int("claims", int(g.from)))
 		return errors.New("it does not know the secret")
 	}
 	said = append(said, proof[:]...)
 
-	verdict, text := m.judge(g)
+	verdict, text := m.judge(g, c.nc)
 	if verdict == accepted {
 		if text, err = m.hello(); err != nil {
-			m.turnedAway.log(m.cfg.Log, "can't let a node in", slog.Int("node", int(g.from)), slog.Any("error", err))
+			m.turnedAway.Log(m.cfg.Log, slog.LevelWarn, "can't let a node in", slog.Int("node", int(g.from)), slog.Any("error", err))
 			return err
 		}
 	}
@@ -219,7 +265,7 @@ func (m *Mesh) welcome(c *in) error {
 		return err
 	}
 	if verdict != accepted {
-		m.turnedAway.log(m.cfg.Log, "turned a node away; the lists of peers differ, or a name leads to the wrong node",
+		m.turnedAway.Log(m.cfg.Log, slog.LevelWarn, turnedAwayFor(verdict),
 			slog.String("remote", remote(c.nc)), slog.Int("node", int(g.from)), slog.String("told", string(text)))
 		return errors.New(string(text))
 	}
@@ -228,7 +274,7 @@ func (m *Mesh) welcome(c *in) error {
 }
 
 // judge decides about a node that has proved itself, and says why not.
-func (m *Mesh) judge(g greeting) (Verdict, []byte) {
+func (m *Mesh) judge(g greeting, nc net.Conn) (Verdict, []byte) {
 	switch {
 	case g.to != m.cfg.Self:
 		return WrongNode, fmt.Appendf(nil, "I am node %d, not %d; my list of peers is %s", m.cfg.Self, g.to, m.cfg.List)
@@ -241,7 +287,33 @@ func (m *Mesh) judge(g greeting) (Verdict, []byte) {
 	if _, ok := m.cfg.Peers(g.from); !ok {
 		return Unlisted, fmt.Appendf(nil, "node %d is not in my list of peers", g.from)
 	}
+	if err := m.vouched(g, nc); err != nil {
+		return Unvouched, fmt.Appendf(nil, "%v", err)
+	}
 	return accepted, nil
+}
+
+// vouched tells nodes from clients, who have certificates of the same
+// authority: a node's is for the host that it is listed with.
+func (m *Mesh) vouched(g greeting, nc net.Conn) error {
+	if m.cfg.Host == nil {
+		return nil
+	}
+	host, ok := m.cfg.Host(g.from)
+	if !ok {
+		if len(*m.secret.Load()) > 0 {
+			return nil // that vouches for it
+		}
+		return fmt.Errorf("node %d is not in my list of peers, and there is no cluster secret to know it by; add it to the lists of the others first", g.from)
+	}
+	over, ok := nc.(*tls.Conn)
+	if !ok || len(over.ConnectionState().PeerCertificates) == 0 {
+		return errors.New("it shows no certificate")
+	}
+	if err := over.ConnectionState().PeerCertificates[0].VerifyHostname(host); err != nil {
+		return fmt.Errorf("a certificate of node %d has to be for %s, its host in my list of peers: %w", g.from, host, err)
+	}
+	return nil
 }
 
 // readLine reads the first line, with its end.

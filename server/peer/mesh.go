@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stile-lock/stile/server/internal/rarely"
 )
 
 const (
@@ -55,7 +58,14 @@ type Config struct {
 	Peers func(id uint8) (addr string, ok bool)
 
 	List   string // of peers, as it is told to a node that is turned away
-	Secret []byte // of the cluster; without one, nodes are not authenticated
+	Secret []byte // of the cluster; without one, only certificates tell who is a node
+
+	// TLS, if not nil, returns the settings to dial a host with. Connections
+	// that are accepted come with their TLS.
+	TLS func(host string) *tls.Config
+	// Host, if not nil, returns the host of a node as this node's own list has
+	// it. Who dials as that node must have shown a certificate for the host.
+	Host func(id uint8) (host string, ok bool)
 
 	// LocalIP, if valid, is the address to dial from. It is for nodes that
 	// listen on a loopback address, and used for such peers only.
@@ -142,7 +152,9 @@ type Mesh struct {
 
 	banned sync.Map // boot numbers
 
-	wrongSecret, turnedAway warning
+	secret atomic.Pointer[[]byte]
+
+	wrongSecret, turnedAway rarely.Line
 }
 
 var (
@@ -162,8 +174,12 @@ var (
 func New(cfg Config, event func(Event)) *Mesh {
 	m := &Mesh{cfg: cfg, event: event, writeTimeout: writeTimeout, outs: map[uint8]*out{}, ins: map[uint8]*in{}}
 	m.life, m.end = context.WithCancelCause(context.Background())
+	m.SetSecret(cfg.Secret)
 	return m
 }
+
+// SetSecret changes the cluster's secret for handshakes to come.
+func (m *Mesh) SetSecret(secret []byte) { m.secret.Store(&secret) }
 
 // Close cuts all links and returns when nothing of the mesh runs any more. No
 // event begins after Close has begun. It must not be called from the event
@@ -202,7 +218,7 @@ func (m *Mesh) hello() ([]byte, error) {
 
 // tune makes a connection notice a peer that vanished.
 func tune(nc net.Conn) {
-	tcp, ok := nc.(*net.TCPConn)
+	tcp, ok := below(nc).(*net.TCPConn)
 	if !ok {
 		return
 	}
@@ -217,9 +233,22 @@ func tune(nc net.Conn) {
 	}
 }
 
+// below is the connection that carries the TLS of nc, or nc itself.
+func below(nc net.Conn) net.Conn {
+	for {
+		over, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = over.NetConn()
+	}
+}
+
 // reset closes a connection so that the peer notices at once, and what is
-// still under way is dropped.
+// still under way is dropped. Under TLS there is no farewell, which could
+// block.
 func reset(nc net.Conn) {
+	nc = below(nc)
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
 	}
@@ -233,31 +262,4 @@ func whyEnded(life context.Context, err error) error {
 		return cause
 	}
 	return err
-}
-
-// warnEvery is how often a warning that strangers can provoke is logged.
-const warnEvery = 10 * time.Second
-
-// warning is a log line that is not repeated too often.
-type warning struct {
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-func (w *warning) log(l *slog.Logger, text string, attrs ...any) {
-	w.mu.Lock()
-	now := time.Now()
-	if !w.last.IsZero() && now.Sub(w.last) < warnEvery {
-		w.skipped++
-		w.mu.Unlock()
-		return
-	}
-	skipped := w.skipped
-	w.last, w.skipped = now, 0
-	w.mu.Unlock()
-	if skipped > 0 {
-		attrs = append(attrs, slog.Int("not_logged_before", skipped))
-	}
-	l.Warn(text, attrs...)
 }

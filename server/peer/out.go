@@ -294,7 +294,15 @@ func (m *Mesh) try(ctx context.Context, o *out) (nc net.Conn, w welcome, refused
 	nc.SetDeadline(deadline)
 	dialed := nc // nc is set to nil by a return while the function may run
 	stop := context.AfterFunc(o.life, func() { reset(dialed) })
-	w, refused, err = m.greet(nc, o)
+	if m.cfg.TLS != nil {
+		var over net.Conn
+		if over, refused, err = m.secure(ctx, nc, addr); err == nil {
+			nc = over
+		}
+	}
+	if err == nil {
+		w, refused, err = m.greet(nc, o)
+	}
 	if !stop() || err != nil {
 		reset(nc)
 		if o.life.Err() != nil {

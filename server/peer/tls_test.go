@@ -1,0 +1,160 @@
+package peer
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stile-lock/stile/server/certs"
+	"github.com/stile-lock/stile/server/internal/testca"
+)
+
+// tlsNode is a mesh whose listener speaks TLS. Its host is 127.0.0.1.
+func tlsNode(t *testing.T, id uint8, secret string, f certs.Files) (*node, string) {
+	t.Helper()
+	files, err := certs.Open(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, id, func(c *Config) {
+		c.Secret, c.TLS = []byte(secret), files.Dial
+		if files.Mutual() {
+			c.Host = func(id uint8) (string, bool) { return "127.0.0.1", id < 3 }
+		}
+	})
+	l := listen(t)
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				over := tls.Server(nc, files.Server())
+				first := make([]byte, 2)
+				if _, err := over.Read(first[:1]); err != nil {
+					nc.(*net.TCPConn).CloseWrite()
+					nc.Read(make([]byte, 1<<10))
+					nc.Close()
+					return
+				}
+				n.Accept(over, first[:1])
+			}()
+		}
+	}()
+	return n, l.Addr().String()
+}
+
+func TestTLSLinks(t *testing.T) {
+	ca, other := testca.New(t, "ours"), testca.New(t, "other")
+	cert, key := ca.Issue("node", []string{"127.0.0.1"}, nil)
+	clientCert, clientKey := ca.Issue("client", []string{"client.test"}, nil)
+	alien, alienKey := other.Issue("alien", []string{"127.0.0.1"}, nil)
+	mutual := certs.Files{Cert: cert, Key: key, ClientCA: ca.File}
+	for _, tt := range []struct {
+		name         string
+		id           uint8 // of the dialer
+		dials, waits certs.Files
+		secrets      [2]string
+		unproved     string  // in the dialer's error
+		verdict      Verdict // told to it
+		logged       string  // by the one that waits
+	}{
+		{name: "mutual, no secret", dials: mutual, waits: mutual},
+		{name: "mutual and a secret", dials: mutual, waits: mutual, secrets: [2]string{"s", "s"}},
+		{name: "a secret over TLS", dials: certs.Files{Cert: cert, Key: key, CA: ca.File}, waits: certs.Files{Cert: cert, Key: key}, secrets: [2]string{"s", "s"}},
+		{name: "another secret", dials: mutual, waits: mutual, secrets: [2]string{"s", "z"}, unproved: "another cluster secret", logged: "does not know the cluster's secret"},
+		{name: "the dialer has another authority", dials: certs.Files{Cert: alien, Key: alienKey, CA: ca.File}, waits: mutual, unproved: "refuses this node's certificate"},
+		{name: "the other one has another authority", dials: mutual, waits: certs.Files{Cert: alien, Key: alienKey}, unproved: "its certificate is refused"},
+		{name: "a client says it is a node", dials: certs.Files{Cert: clientCert, Key: clientKey, ClientCA: ca.File}, waits: mutual, verdict: Unvouched, logged: "its certificate does not"},
+		{name: "a client says it is an unlisted node", id: 7, dials: certs.Files{Cert: clientCert, Key: clientKey, ClientCA: ca.File}, waits: mutual, verdict: Unvouched, logged: "its certificate does not"},
+		{name: "an unlisted node that has the secret", id: 7, dials: mutual, waits: mutual, secrets: [2]string{"s", "s"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.id == 0 {
+				tt.id = 1
+			}
+			a, _ := tlsNode(t, tt.id, tt.secrets[0], tt.dials)
+			b, addr := tlsNode(t, 2, tt.secrets[1], tt.waits)
+			a.book.set(2, addr)
+			b.book.set(tt.id, "")
+			a.Dial(2)
+			if tt.unproved == "" && tt.verdict == accepted {
+				next(t, a.outs, OutUp)
+				next(t, b.ins, InUp)
+				if !a.Send(2, []byte("over TLS")) {
+					t.Error("not sent")
+				}
+				if e := next(t, b.ins, Frame); string(e.Payload) != "over TLS" {
+					t.Errorf("%q", e.Payload)
+				}
+				a.Cut(2)
+				next(t, b.ins, InLost)
+				return
+			}
+			e := next(t, a.outs, DialFailed)
+			var rejected *RejectedError
+			switch {
+			case e.Refused:
+				t.Errorf("as if nobody were there: %v", e.Err)
+			case tt.verdict != accepted && !(errors.As(e.Err, &rejected) && rejected.Verdict == tt.verdict):
+				t.Errorf("%v", e.Err)
+			case tt.unproved != "" && !(errors.Is(e.Err, ErrUnproved) && strings.Contains(e.Err.Error(), tt.unproved)):
+				t.Errorf("%v", e.Err)
+			}
+			if !strings.Contains(b.logLines.String(), tt.logged) {
+				t.Errorf("logged: %s", b.logLines)
+			}
+			nothing(t, b.ins)
+		})
+	}
+}
+
+// One side speaks TLS and the other does not: somebody is there, and it is
+// said what is wrong.
+func TestTLSOnOneSide(t *testing.T) {
+	ca := testca.New(t, "ours")
+	cert, key := ca.Issue("node", []string{"127.0.0.1"}, nil)
+	a, _ := tlsNode(t, 1, "s", certs.Files{Cert: cert, Key: key, CA: ca.File})
+	l := listen(t)
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			nc.Read(make([]byte, 4096))
+			nc.Write([]byte("E ? ? bad-request\n"))
+			nc.Close()
+		}
+	}()
+	a.book.set(2, l.Addr().String())
+	a.Dial(2)
+	if e := next(t, a.outs, DialFailed); e.Refused || !strings.Contains(e.Err.Error(), "does not speak TLS") {
+		t.Errorf("refused %t, %v", e.Refused, e.Err)
+	}
+}
+
+// A new secret is for links to come.
+func TestSetSecret(t *testing.T) {
+	a, b := pair(t)
+	a.Dial(2)
+	next(t, a.outs, OutUp)
+	next(t, b.ins, InUp)
+	b.SetSecret([]byte("new"))
+	if !a.Send(2, []byte("still")) {
+		t.Error("not sent")
+	}
+	next(t, b.ins, Frame)
+	a.Cut(2)
+	next(t, a.outs, OutLost)
+	a.Dial(2)
+	if e := next(t, a.outs, DialFailed); !errors.Is(e.Err, ErrUnproved) {
+		t.Error(e.Err)
+	}
+	a.SetSecret([]byte("new"))
+	a.Dial(2)
+	next(t, a.outs, OutUp)
+}
