@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -20,23 +21,29 @@ import (
 type conn struct {
 	n       *Node
 	nc      net.Conn
-	raw     syscall.RawConn // nil where writes can't be tried without blocking
+	base    net.Conn        // nc, or what carries its TLS
+	tls     *secure         // nil: there is none
+	raw     syscall.RawConn // nil where writes can't be tried without blocking; with TLS, secure has it
 	session lockspace.Session
+	addr    netip.Addr // as addressOf has it
+	opened  lockspace.Time
 
 	// Of the reader alone.
-	lines      protocol.Lines
-	req        protocol.Request
-	touched    touched
-	authorized bool
-	wrong      int // secrets
+	lines   protocol.Lines
+	req     protocol.Request
+	touched touched
+	wrong   int // secrets
 
 	// What handOver found: bytes that are not handled yet, and the error that
 	// came with them.
 	early    bool
 	earlyErr error
 
+	// authorized: no secret is asked, or it was given. Set by the reader.
+	authorized atomic.Bool
+
 	out      outbound
-	try      tryWrite
+	try      tryWrite               // of whoever writes, see outbound.writing
 	lastRead atomic.Int64           // lockspace.Time
 	name     atomic.Pointer[string] // that the client gave in its hello
 
@@ -59,8 +66,14 @@ const (
 
 // serve reads the connection until it ends.
 func (c *conn) serve() {
+	if c.tls != nil && !c.handshake() {
+		return
+	}
 	if c.n.cfg.Cluster != nil && c.handOver() {
 		return
+	}
+	if c.tls != nil {
+		c.tls.wire.eager = true
 	}
 	graceful := c.read()
 	// Out of the lock table before anything can block.
@@ -75,7 +88,7 @@ func (c *conn) serve() {
 		c.out.drain()
 		c.linger()
 	}
-	c.nc.Close()
+	c.base.Close()
 }
 
 // handOver looks at the first two bytes, and gives the connection away if
@@ -90,10 +103,37 @@ func (c *conn) handOver() bool {
 			c.early, c.earlyErr = true, err
 			return false
 		case len(first) >= 2:
-			c.n.cfg.Cluster.Peer(c.nc, append([]byte(nil), first...))
+			c.n.cfg.Cluster.Peer(c.link(), append([]byte(nil), first...))
 			return true
 		}
 	}
+}
+
+// link is the connection as another node's.
+func (c *conn) link() net.Conn {
+	if c.tls != nil {
+		return c.tls.Conn
+	}
+	return c.nc
+}
+
+// tryWrite writes what the kernel takes at once. n < len(b) with a nil error:
+// it is full, or that can't be told.
+func (c *conn) tryWrite(b []byte) (n int, err error) {
+	if c.tls != nil {
+		return c.tls.tryWrite(b)
+	}
+	return c.try.do(c.raw, b)
+}
+
+// write blocks until something is written, for WriteTimeout at most.
+func (c *conn) write(b []byte) (n int, err error) {
+	if c.tls != nil {
+		return c.tls.write(b, c.n.cfg.WriteTimeout)
+	}
+	c.nc.SetWriteDeadline(time.Now().Add(c.n.cfg.WriteTimeout))
+	defer c.nc.SetWriteDeadline(time.Time{}) // it would end a later tryWrite
+	return c.nc.Write(b)
 }
 
 // peerMark begins the first line of another node.
@@ -177,24 +217,25 @@ func (c *conn) sayGoodbye() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
 // unread input would reset the connection, and the client could lose answers
 // that it has not read yet.
 func (c *conn) linger() {
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
+	var err error
+	if c.tls != nil {
+		err = c.tls.closeWrite()
+	} else {
+		err = closeWrite(c.nc)
+	}
+	if err != nil {
 		return
 	}
-	wait := lingerFor
-	if c.n.stopping.Load() {
-		wait = lingerStopping
-	}
-	c.nc.SetReadDeadline(time.Now().Add(wait))
-	io.CopyN(io.Discard, c.nc, 1<<20)
+	c.base.SetReadDeadline(time.Now().Add(c.n.lingerTime()))
+	io.CopyN(io.Discard, c.base, 1<<20)
 }
 
 // cut ends the connection at once, with a reset where there is one.
 func (c *conn) cut() {
-	if tcp, ok := c.nc.(*net.TCPConn); ok {
+	if tcp, ok := c.base.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
 	}
-	c.nc.Close()
+	c.base.Close()
 }
 
 // debug logs something of the connection, if somebody wants to see such lines.

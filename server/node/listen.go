@@ -1,10 +1,13 @@
 package node
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -25,7 +28,7 @@ const (
 	acceptPause = 100 * time.Millisecond
 
 	// maxTurnedAway is how many connections over the limit are told so at
-	// once; those beyond are closed without a word.
+	// once. Those beyond are closed without a word, or wait, see turnAway.
 	maxTurnedAway = 64
 
 	sweepEvery = 5 * time.Second
@@ -45,29 +48,30 @@ func (n *Node) Serve(l net.Listener) error {
 		l.Close()
 	}
 	turnedAway := make(chan struct{}, maxTurnedAway)
-	failing := false
 	for {
 		nc, err := l.Accept()
 		switch {
 		case err == nil:
-			failing = false
 		case n.stopping.Load():
 			return ErrStopped
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			if !failing {
-				failing = true
-				n.cfg.Log.Error("accepting fails, those who are connected are served on", slog.Any("error", err))
-			}
+			n.cantAccept.Log(n.cfg.Log, slog.LevelError, "accepting fails, those who are connected are served on", slog.Any("error", err))
 			time.Sleep(acceptPause)
+			continue
+		}
+		addr := addressOf(nc)
+		if !n.addrs.enter(addr) {
+			n.turnAway(nc, turnedAway, "too many connections from this address")
 			continue
 		}
 		select {
 		case slot := <-n.freeSlots:
-			n.open(nc, slot)
+			n.open(nc, slot, addr)
 		default:
-			n.turnAway(nc, turnedAway)
+			n.addrs.leave(addr)
+			n.turnAway(nc, turnedAway, "too many connections")
 		}
 	}
 }
@@ -77,28 +81,35 @@ func (n *Node) Serve(l net.Listener) error {
 func (n *Node) ServeConn(nc net.Conn) bool {
 	select {
 	case slot := <-n.freeSlots:
-		n.open(nc, slot)
+		n.open(nc, slot, netip.Addr{})
 		return true
 	default:
 		return false
 	}
 }
 
-func (n *Node) open(nc net.Conn, slot uint32) {
+func (n *Node) open(nc net.Conn, slot uint32, addr netip.Addr) {
 	c := &conn{
-		n:          n,
-		nc:         nc,
-		session:    session(n.generation.Add(1), slot),
-		authorized: len(n.cfg.Secret) == 0,
+		n:       n,
+		nc:      nc,
+		base:    nc,
+		session: session(n.generation.Add(1), slot),
+		addr:    addr,
+		opened:  n.now(),
 	}
 	c.out.c = c
-	c.lastRead.Store(int64(n.now()))
+	c.authorized.Store(len(*n.secret.Load()) == 0)
+	c.lastRead.Store(int64(c.opened))
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
 		})
 		c.raw, _ = tcp.SyscallConn()
 		setUserTimeout(c.raw, userTimeout)
+	}
+	if n.cfg.TLS != nil {
+		c.tls = newSecure(nc, c.raw, n.cfg.TLS)
+		c.nc, c.raw = c.tls, nil
 	}
 	n.conns.Add(1)
 	n.connections.Add(1)
@@ -112,30 +123,52 @@ func (n *Node) open(nc net.Conn, slot uint32) {
 		c.debug("connection closed")
 		n.sessions[slot].Store(nil)
 		n.connections.Add(-1)
+		n.addrs.leave(addr)
 		n.freeSlots <- slot
 		n.conns.Done()
 	}()
 }
 
-// turnAway tells a connection over the limit that it is one.
-func (n *Node) turnAway(nc net.Conn, busy chan struct{}) {
+// turnAway tells a connection over a limit that it is one.
+func (n *Node) turnAway(base net.Conn, busy chan struct{}, text string) {
 	n.turnedAway.Add(1)
 	select {
 	case busy <- struct{}{}:
 	default:
-		nc.Close()
-		return
+		if n.cfg.Cluster == nil {
+			base.Close()
+			return
+		}
+		// To another node, one that closes without a word is one that has
+		// ended. So it waits, and with it all who would be turned away.
+		select {
+		case busy <- struct{}{}:
+		case <-n.stopped:
+			base.Close()
+			return
+		}
 	}
 	go func() {
 		defer func() { <-busy }()
+		nc := base
+		base.SetDeadline(time.Now().Add(lingerFor))
+		if n.cfg.TLS != nil {
+			over := tls.Server(base, n.cfg.TLS)
+			if err := over.Handshake(); err != nil {
+				n.badHandshake(base, err)
+				base.Close()
+				return
+			}
+			nc = over
+		}
 		if n.cfg.Cluster != nil && n.isPeer(nc) {
 			return
 		}
-		defer nc.Close()
-		nc.SetDeadline(time.Now().Add(lingerFor))
-		nc.Write(protocol.AppendError(nil, 0, nil, protocol.CodeLimit, "too many connections"))
-		if tcp, ok := nc.(*net.TCPConn); ok && tcp.CloseWrite() == nil {
-			io.CopyN(io.Discard, nc, 64<<10)
+		defer base.Close()
+		base.SetDeadline(time.Now().Add(lingerFor))
+		nc.Write(protocol.AppendError(nil, 0, nil, protocol.CodeLimit, text))
+		if closeWrite(nc) == nil && (nc == base || closeWrite(base) == nil) {
+			io.CopyN(io.Discard, base, 64<<10)
 		}
 	}()
 }
@@ -153,10 +186,10 @@ func (n *Node) isPeer(nc net.Conn) bool {
 	return true
 }
 
-// sweepIdle closes connections that have been silent for too long with
-// nothing unanswered. Who waited for hours and was granted just now is not
-// idle yet.
-func (n *Node) sweepIdle() {
+// sweep closes connections that have been silent for too long with nothing
+// unanswered, and those that did not give the secret in time. Who waited for
+// hours and was granted just now is not idle yet.
+func (n *Node) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -167,8 +200,13 @@ func (n *Node) sweepIdle() {
 		}
 		now := n.now()
 		before := now - lockspace.Time(n.cfg.IdleTimeout)
+		if n.cfg.IdleTimeout < 0 {
+			before = math.MinInt64
+		}
 		n.eachConn(func(c *conn) {
-			if c.unanswered.Load() > 0 {
+			if !c.authorized.Load() && c.opened < now-lockspace.Time(n.cfg.HelloTimeout) {
+				c.sayGoodbye()
+			} else if c.unanswered.Load() > 0 {
 				c.owedAt = now
 			} else if max(lockspace.Time(c.lastRead.Load()), c.owedAt) < before {
 				c.sayGoodbye()

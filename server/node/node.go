@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"math"
@@ -15,6 +16,7 @@ import (
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/internal/hist"
+	"github.com/stile-lock/stile/server/internal/rarely"
 	"github.com/stile-lock/stile/server/lockspace"
 )
 
@@ -60,8 +62,22 @@ type Config struct {
 	// unanswered, before it is closed. 5 min; below 0: never.
 	IdleTimeout time.Duration
 
+	// MaxConnectionsPerAddress and MaxWrongSecrets (in a minute) bound what
+	// comes from one address; see addressOf. 0: no bound.
+	MaxConnectionsPerAddress int
+	MaxWrongSecrets          int
+
 	// Secret that clients must give in a hello; empty: none is asked.
 	Secret []byte
+
+	// HelloTimeout is how long a connection may take to give the secret. 1 min.
+	HelloTimeout time.Duration
+
+	// TLS that all connections must speak; nil: none.
+	TLS *tls.Config
+
+	// HandshakeTimeout is how long the handshake of TLS may take. 10 s.
+	HandshakeTimeout time.Duration
 
 	// Cluster is set for a node of a cluster. Such a node is a standby until
 	// its Table is told otherwise.
@@ -101,6 +117,8 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxOutbound, 4<<20)
 	def(&c.WriteTimeout, 10*time.Second)
 	def(&c.IdleTimeout, 5*time.Minute)
+	def(&c.HelloTimeout, time.Minute)
+	def(&c.HandshakeTimeout, 10*time.Second)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -170,6 +188,11 @@ type Node struct {
 
 	spaceConfig lockspace.Config
 
+	secret atomic.Pointer[[]byte]
+	addrs  *addresses
+
+	cantAccept, insecure, barred rarely.Line
+
 	// Of a cluster.
 	passed    atomic.Int64 // when the roles last looked at the time
 	committed atomic.Uint64
@@ -194,6 +217,8 @@ func New(cfg Config) *Node {
 		n.freeSlots <- uint32(i)
 	}
 	n.committed.Store(math.MaxUint64)
+	n.addrs = newAddresses(cfg.MaxConnectionsPerAddress, cfg.MaxWrongSecrets)
+	n.SetSecret(cfg.Secret)
 	n.spaceConfig = lockspace.Config{
 		DefaultLease:     cfg.DefaultLease,
 		MaxLease:         cfg.MaxLease,
@@ -214,11 +239,13 @@ func New(cfg Config) *Node {
 			sh.setMode(cluster.Hold, nil, &t)
 		}
 	}
-	if cfg.IdleTimeout > 0 {
-		go n.sweepIdle()
-	}
+	go n.sweep()
 	return n
 }
+
+// SetSecret changes what clients must give from now on. Who has given the one
+// before is served on. A node that asks for none goes on asking for none.
+func (n *Node) SetSecret(secret []byte) { n.secret.Store(&secret) }
 
 func (n *Node) mayQueue() bool { return n.waiting.Load() < int64(n.cfg.MaxWaiters) }
 func (n *Node) mayHold() bool  { return n.held.Load() < maxHeld }

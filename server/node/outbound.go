@@ -220,10 +220,8 @@ func (o *outbound) reuse(buf []byte, grants []pendingGrant) {
 func (o *outbound) writeOut(buf []byte, grants []pendingGrant, written int, err error) {
 	for {
 		for err == nil && written < len(buf) {
-			o.c.nc.SetWriteDeadline(time.Now().Add(o.c.n.cfg.WriteTimeout))
 			var n int
-			n, err = o.c.nc.Write(buf[written:])
-			o.c.nc.SetWriteDeadline(time.Time{}) // it would end a later tryWrite
+			n, err = o.c.write(buf[written:])
 			written += n
 			if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 				err = nil // slow, but it reads

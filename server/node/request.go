@@ -3,6 +3,7 @@ package node
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"time"
 
 	"github.com/stile-lock/stile/protocol"
@@ -35,7 +36,7 @@ func (c *conn) handle(now lockspace.Time, line []byte) bool {
 	case protocol.OpHello:
 		return c.hello()
 	}
-	if !c.authorized {
+	if !c.authorized.Load() {
 		c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, "say hello with the secret first: H 1 name secret")
 		return true
 	}
@@ -122,18 +123,13 @@ func (c *conn) answer(sh *shard, r *gate.Request, v gate.Verdict, code protocol.
 
 // hello checks the secret, where one is asked, and says who answers.
 func (c *conn) hello() bool {
-	r := &c.req
-	if secret := c.n.cfg.Secret; len(secret) > 0 && !sameSecret(secret, r.Secret) {
-		text := "this node asks for a secret: H 1 name secret"
-		if len(r.Secret) > 0 {
-			c.wrong++
-			text = "wrong secret"
+	if secret := *c.n.secret.Load(); len(secret) > 0 {
+		if ok, goOn := c.checkSecret(secret); !ok {
+			return goOn
 		}
-		c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, text)
-		return c.wrong < maxWrongSecrets
 	}
-	c.authorized = true
-	name := string(r.Name)
+	c.authorized.Store(true)
+	name := string(c.req.Name)
 	c.name.Store(&name)
 	node := c.n.cfg.Advertise
 	if node == "" {
@@ -145,6 +141,31 @@ func (c *conn) hello() bool {
 	}
 	c.out.close(protocol.AppendWelcome(c.out.open(), []byte(node), []byte(profiles)), &c.touched)
 	return true
+}
+
+// checkSecret refuses a hello without the secret. goOn is false if the
+// connection must be closed.
+func (c *conn) checkSecret(secret []byte) (ok, goOn bool) {
+	r, n := &c.req, c.n
+	refuse := func(text string) { c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, text) }
+	if len(r.Secret) == 0 {
+		refuse("this node asks for a secret: H 1 name secret")
+		return false, c.wrong < maxWrongSecrets
+	}
+	if n.addrs.barred(c.addr, time.Now()) {
+		refuse("too many wrong secrets came from this address, try again in a minute")
+		return false, false
+	}
+	if sameSecret(secret, r.Secret) {
+		return true, true
+	}
+	if n.addrs.failed(c.addr, time.Now()) {
+		n.barred.Log(n.cfg.Log, slog.LevelWarn, "too many wrong secrets came from an address: it is asked in vain for a while",
+			slog.String("address", c.addr.String()), slog.Duration("for", wrongFor))
+	}
+	c.wrong++
+	refuse("wrong secret")
+	return false, c.wrong < maxWrongSecrets
 }
 
 // sameSecret takes the same time whatever the difference, in length too.

@@ -5,8 +5,7 @@ package node
 import "syscall"
 
 // tryWrite is a write that does not block. It lives in the connection, so
-// that a write allocates nothing; one goroutine at a time uses it (see
-// outbound.writing).
+// that a write allocates nothing; one goroutine at a time uses it.
 type tryWrite struct {
 	f   func(fd uintptr) bool
 	buf []byte
@@ -14,18 +13,17 @@ type tryWrite struct {
 	err error
 }
 
-// tryWrite writes what the kernel takes at once. n < len(b) with a nil error:
-// it is full, or c can't tell.
-func (c *conn) tryWrite(b []byte) (n int, err error) {
-	if c.raw == nil {
+// do writes what the kernel takes at once. n < len(b) with a nil error: it is
+// full, or raw is nil.
+func (w *tryWrite) do(raw syscall.RawConn, b []byte) (n int, err error) {
+	if raw == nil {
 		return 0, nil
 	}
-	w := &c.try
 	if w.f == nil {
 		w.f = w.write
 	}
 	w.buf, w.n, w.err = b, 0, nil
-	err = c.raw.Write(w.f)
+	err = raw.Write(w.f)
 	w.buf = nil
 	if err == nil {
 		err = w.err
