@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -32,8 +33,8 @@ type Config struct {
 	Cluster  func() member.Status // nil: the node is alone
 	History  *history.Log
 
-	// Secret that requests must have; empty: nobody can break a lock, and
-	// whoever reaches the port can read.
+	// Secret that requests must have, see SetSecret; empty: nobody can break a
+	// lock, and whoever reaches the port can read.
 	Secret []byte
 	Log    *slog.Logger
 }
@@ -50,6 +51,7 @@ const (
 // Server is the HTTP server of a node.
 type Server struct {
 	cfg      Config
+	secret   atomic.Pointer[[]byte]
 	loopback bool // it listens on a loopback address
 	failures failures
 	events   events
@@ -60,6 +62,7 @@ type Server struct {
 // New returns a server that serves nobody yet.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, listings: make(chan struct{}, maxListings)}
+	s.SetSecret(cfg.Secret)
 	s.events.s = s
 	s.http = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
@@ -82,6 +85,9 @@ func (s *Server) Serve(l net.Listener, tlsConfig *tls.Config) error {
 	s.http.TLSConfig = tlsConfig
 	return s.http.ServeTLS(l, "", "")
 }
+
+// SetSecret changes the secret that requests must have from now on.
+func (s *Server) SetSecret(secret []byte) { s.secret.Store(&secret) }
 
 // Close ends the server and all that it answers.
 func (s *Server) Close() error { return s.http.Close() }

@@ -112,7 +112,8 @@ func TestOtherSchemes(t *testing.T) {
 // minute. Others are, and so is who gives none.
 func TestFailuresAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{cfg: Config{Secret: []byte("s3cret")}}
+		s := &Server{}
+		s.SetSecret([]byte("s3cret"))
 		h := s.reader(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) })
 		for range 3 {
 			for i := range maxFailures {

@@ -55,11 +55,11 @@ func (c *Config) checkCluster(listen string) error {
 	if c.Self, err = c.self(listen); err != nil {
 		return err
 	}
-	if !loopback(listen) && len(c.ClusterSecret) == 0 {
+	if !loopback(listen) && len(c.ClusterSecret) == 0 && c.TLSClientCA == "" {
 		if !c.Insecure {
-			return fmt.Errorf("--listen %s is reachable from other machines, and the nodes of --peers would show each other no secret: give --cluster-secret-file, or --insecure if the network is closed", c.Listen)
+			return fmt.Errorf("--listen %s is reachable from other machines, and the nodes of --peers would show each other neither a secret nor a certificate: give --cluster-secret-file or --tls-client-ca, or --insecure if the network is closed", c.Listen)
 		}
-		c.Warnings = append(c.Warnings, "INSECURE: "+c.Listen+" is reachable from other machines, and whoever reaches it can join the cluster: there is no --cluster-secret-file")
+		c.Warnings = append(c.Warnings, "INSECURE: "+c.Listen+" is reachable from other machines, and whoever reaches it can join the cluster: there is no --cluster-secret-file and no --tls-client-ca")
 	}
 	return nil
 }

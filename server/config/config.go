@@ -8,18 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/certs"
 	"github.com/stile-lock/stile/server/peers"
 )
 
@@ -36,6 +35,7 @@ type Config struct {
 	MaxLease      time.Duration `default:"24h" help:"Longest lease that is granted, at least 1m (${default})."`
 	ReattachGrace time.Duration `default:"1s" help:"How long a waiter with a nonce keeps its place after its connection dropped (${default})."`
 	StopTimeout   time.Duration `default:"10s" help:"How long a stop may take before connections are cut (${default})."`
+	HelloTimeout  time.Duration `default:"1m" help:"Where a secret is asked: how long a new connection may take to give it, at least 1m (${default})."`
 	IdleTimeout   time.Duration `default:"5m" help:"Close a connection that was silent for this long with nothing unanswered, at least 1m (${default}). 0: never."`
 
 	Peers          []string      `sep:"none" placeholder:"HOST:PORT[#ID],…" help:"Addresses of all nodes of the cluster, this one too, highest priority first; the same list for each. ID, 0 to 15, is the place in the list unless given. Empty: one node alone."`
@@ -52,8 +52,17 @@ type Config struct {
 	MaxWaitersPerKey int `default:"200000" help:"Waiting requests for one key (${default})."`
 	MaxUnanswered    int `default:"4096" help:"Unanswered requests on one connection, at least 1024 (${default})."`
 
+	MaxConnectionsPerAddress int `default:"0" help:"Connections at once from one address (of IPv6: a /64), not counting this machine's own. 0: half of --max-connections."`
+	MaxWrongSecrets          int `default:"100" help:"Wrong secrets in a minute from one address, not counting this machine's own; then none are looked at for the rest of the minute (${default}). 0: any number."`
+
 	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello."`
-	Insecure   bool   `help:"Listen beyond loopback although no secret is asked: whoever reaches the port can take and release locks, and join a cluster."`
+	Insecure   bool   `help:"Listen beyond loopback although neither a secret nor a certificate is asked: whoever reaches the port can take and release locks, and join a cluster."`
+
+	TLSCert          string        `name:"tls-cert" placeholder:"FILE" help:"Certificate of this node, with what leads to its authority (PEM). Clients and peers then have to speak TLS, 1.2 or later. It and the files below, and the secrets, are read anew on SIGHUP."`
+	TLSKey           string        `name:"tls-key" placeholder:"FILE" help:"Its private key (PEM)."`
+	TLSClientCA      string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities (PEM) whose certificates clients and peers must show."`
+	TLSCA            string        `name:"tls-ca" placeholder:"FILE" help:"Authorities (PEM) of the peers' certificates, by which this node knows them when it dials. Default: those of --tls-client-ca, or else the system's."`
+	HandshakeTimeout time.Duration `default:"10s" help:"How long the handshake of TLS may take, 1s to 1m (${default})."`
 
 	AdminSecretFile string `placeholder:"FILE" help:"File with the secret that admin requests must have beyond loopback, and /break everywhere. Without it that is the one of --secret-file."`
 
@@ -70,6 +79,8 @@ type Config struct {
 	AdminSecret []byte `kong:"-"`
 	// ClusterSecret is what ClusterSecretFile holds.
 	ClusterSecret []byte `kong:"-"`
+	// TLS is what the TLS files hold; nil: none is spoken.
+	TLS *certs.Certs `kong:"-"`
 	// PeerList is what Peers says.
 	PeerList peers.List `kong:"-"`
 	// Self is the index of this node in PeerList; -1 for a node alone.
@@ -157,6 +168,8 @@ func (c *Config) check() error {
 		{"--reattach-grace", c.ReattachGrace, time.Millisecond, time.Hour},
 		{"--stop-timeout", c.StopTimeout, 0, time.Hour},
 		{"--idle-timeout", c.IdleTimeout, 0, 365 * 24 * time.Hour},
+		{"--hello-timeout", c.HelloTimeout, time.Minute, 365 * 24 * time.Hour},
+		{"--handshake-timeout", c.HandshakeTimeout, time.Second, time.Minute},
 		{"--sync-timeout", c.SyncTimeout, 10 * time.Millisecond, time.Minute},
 		{"--takeback", max(c.Takeback, 0), 0, 24 * time.Hour},
 		{"--heartbeat", c.Heartbeat, 10 * time.Millisecond, 10 * time.Second},
@@ -185,6 +198,8 @@ func (c *Config) check() error {
 		min, max int
 	}{
 		{"--max-connections", c.MaxConnections, 1, 1 << 20},
+		{"--max-connections-per-address", c.MaxConnectionsPerAddress, 0, 1 << 20},
+		{"--max-wrong-secrets", c.MaxWrongSecrets, 0, 1 << 30},
 		{"--max-waiters", c.MaxWaiters, 1, 1 << 30},
 		{"--max-waiters-per-key", c.MaxWaitersPerKey, 1, 1 << 30},
 		{"--max-unanswered", c.MaxUnanswered, 1024, 1 << 20},
@@ -200,21 +215,17 @@ func (c *Config) check() error {
 	if c.StateDir, err = filepath.Abs(c.StateDir); err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
-	if c.SecretFile != "" {
-		if c.Secret, err = c.readSecret("--secret-file", c.SecretFile); err != nil {
-			return err
-		}
+	if c.MaxConnectionsPerAddress == 0 {
+		c.MaxConnectionsPerAddress = (c.MaxConnections + 1) / 2
 	}
-	if c.ClusterSecretFile != "" {
-		if c.ClusterSecret, err = c.readSecret("--cluster-secret-file", c.ClusterSecretFile); err != nil {
-			return err
-		}
+	if err := c.readSecrets(); err != nil {
+		return err
 	}
-	c.AdminSecret = c.Secret
-	if c.AdminSecretFile != "" {
-		if c.AdminSecret, err = c.readSecret("--admin-secret-file", c.AdminSecretFile); err != nil {
-			return err
-		}
+	if c.AdminSecretFile == "" {
+		c.AdminSecret = c.Secret
+	}
+	if err := c.checkTLS(); err != nil {
+		return err
 	}
 	if c.Admin != "" && !loopback(admin) && len(c.AdminSecret) == 0 {
 		if !c.Insecure {
@@ -222,32 +233,16 @@ func (c *Config) check() error {
 		}
 		c.Warnings = append(c.Warnings, "INSECURE: the admin server at "+c.Admin+" is reachable from other machines and asks for no secret: whoever reaches it sees all keys and clients")
 	}
-	if !loopback(listen) && len(c.Secret) == 0 {
+	if !loopback(listen) && len(c.Secret) == 0 && c.TLSClientCA == "" {
 		if !c.Insecure {
-			return fmt.Errorf("--listen %s is reachable from other machines, and no secret is asked: give --secret-file, or --insecure if the network is closed", c.Listen)
+			return fmt.Errorf("--listen %s is reachable from other machines, and neither a secret nor a certificate is asked: give --secret-file or --tls-client-ca, or --insecure if the network is closed", c.Listen)
 		}
-		c.Warnings = append(c.Warnings, "INSECURE: "+c.Listen+" is reachable from other machines and asks for no secret")
+		c.Warnings = append(c.Warnings, "INSECURE: "+c.Listen+" is reachable from other machines and asks for no secret and no certificate")
 	}
-	return c.checkCluster(listen)
-}
-
-func (c *Config) readSecret(flag, name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+	if err := c.checkCluster(listen); err != nil {
+		return err
 	}
-	if info.Mode().Perm()&0o004 != 0 && info.Mode().Type() == fs.FileMode(0) {
-		c.Warnings = append(c.Warnings, "every user of this machine can read "+name+": chmod 600 it")
-	}
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	secret := []byte(strings.TrimRight(string(raw), "\r\n"))
-	if !protocol.ValidSecret(secret) {
-		return nil, fmt.Errorf("%s %s: want one line of 1 to %d bytes without spaces or control characters", flag, name, protocol.MaxSecret)
-	}
-	return secret, nil
+	return c.openTLS()
 }
 
 // address checks a host:port to listen on and returns its host.

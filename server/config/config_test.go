@@ -74,7 +74,8 @@ func TestDefaults(t *testing.T) {
 	want := &Config{
 		Listen: "127.0.0.1:5625", Admin: "127.0.0.1:5626", StateDir: dir,
 		DefaultLease: 30 * time.Second, MaxLease: 24 * time.Hour, ReattachGrace: time.Second,
-		StopTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
+		StopTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, HelloTimeout: time.Minute, HandshakeTimeout: 10 * time.Second,
+		MaxConnectionsPerAddress: 5000, MaxWrongSecrets: 100,
 		MaxConnections: 10_000, MaxWaiters: 1_000_000, MaxWaitersPerKey: 200_000, MaxUnanswered: 4096,
 		Replication: "async", SyncTimeout: time.Second, Takeback: time.Second,
 		Heartbeat: 200 * time.Millisecond, FailureTimeout: time.Second, BootGrace: time.Second,
@@ -91,33 +92,41 @@ var settings = map[string][3]struct {
 	set  string
 	want any
 }{
-	"listen":              {{"127.0.0.1:1", "127.0.0.1:1"}, {"127.0.0.2:0", "127.0.0.2:0"}, {"[::1]:3", "[::1]:3"}},
-	"advertise":           {{"a:1", "a:1"}, {"b.example:2", "b.example:2"}, {"[2001:db8::1]:3", "[2001:db8::1]:3"}},
-	"admin":               {{"127.0.0.1:1", "127.0.0.1:1"}, {"", ""}, {"localhost:3", "localhost:3"}},
-	"state-dir":           {{"/a", "/a"}, {"/b c", "/b c"}, {"/d/", "/d"}},
-	"default-lease":       {{"1ms", time.Millisecond}, {"1m30s", 90 * time.Second}, {"24h", 24 * time.Hour}},
-	"max-lease":           {{"1m", time.Minute}, {"2h", 2 * time.Hour}, {"277777h46m39.999s", protocol.MaxSeconds}},
-	"reattach-grace":      {{"1ms", time.Millisecond}, {"2s", 2 * time.Second}, {"1h", time.Hour}},
-	"stop-timeout":        {{"0s", time.Duration(0)}, {"1.5s", 1500 * time.Millisecond}, {"1h", time.Hour}},
-	"idle-timeout":        {{"0s", time.Duration(0)}, {"1m", time.Minute}, {"8760h", 8760 * time.Hour}},
-	"max-connections":     {{"1", 1}, {"20000", 20_000}, {"1048576", 1 << 20}},
-	"max-waiters":         {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
-	"max-waiters-per-key": {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
-	"max-unanswered":      {{"1024", 1024}, {"5000", 5000}, {"1048576", 1 << 20}},
-	"peers":               {{"127.0.0.1:5625", []string{"127.0.0.1:5625"}}, {"", []string{""}}, {"10.0.0.1:1#7,127.0.0.1:5625#0", []string{"10.0.0.1:1#7,127.0.0.1:5625#0"}}},
-	"replication":         {{"sync", "sync"}, {"async", "async"}, {"sync", "sync"}},
-	"sync-timeout":        {{"10ms", 10 * time.Millisecond}, {"1.5s", 1500 * time.Millisecond}, {"2s", 2 * time.Second}},
-	"min-in-sync":         {{"1", 1}, {"0", 0}, {"2", 2}},
-	"takeback":            {{"manual", TakebackManual}, {"auto", time.Second}, {"24h", 24 * time.Hour}},
-	"heartbeat":           {{"10ms", 10 * time.Millisecond}, {"250ms", 250 * time.Millisecond}, {"10s", 10 * time.Second}},
-	"failure-timeout":     {{"30ms", 30 * time.Millisecond}, {"2s", 2 * time.Second}, {"1m", time.Minute}},
-	"boot-grace":          {{"0s", time.Duration(0)}, {"1ms", time.Millisecond}, {"1m", time.Minute}},
-	"secret-file":         {{"", ""}, {"", ""}, {"", ""}}, // has a test of its own
-	"cluster-secret-file": {{"", ""}, {"", ""}, {"", ""}}, // and this one too
-	"admin-secret-file":   {{"", ""}, {"", ""}, {"", ""}}, // and this one
-	"insecure":            {{"true", true}, {"false", false}, {"true", true}},
-	"log-level":           {{"debug", "debug"}, {"warn", "warn"}, {"error", "error"}},
-	"log-format":          {{"json", "json"}, {"text", "text"}, {"json", "json"}},
+	"listen":                      {{"127.0.0.1:1", "127.0.0.1:1"}, {"127.0.0.2:0", "127.0.0.2:0"}, {"[::1]:3", "[::1]:3"}},
+	"advertise":                   {{"a:1", "a:1"}, {"b.example:2", "b.example:2"}, {"[2001:db8::1]:3", "[2001:db8::1]:3"}},
+	"admin":                       {{"127.0.0.1:1", "127.0.0.1:1"}, {"", ""}, {"localhost:3", "localhost:3"}},
+	"state-dir":                   {{"/a", "/a"}, {"/b c", "/b c"}, {"/d/", "/d"}},
+	"default-lease":               {{"1ms", time.Millisecond}, {"1m30s", 90 * time.Second}, {"24h", 24 * time.Hour}},
+	"max-lease":                   {{"1m", time.Minute}, {"2h", 2 * time.Hour}, {"277777h46m39.999s", protocol.MaxSeconds}},
+	"reattach-grace":              {{"1ms", time.Millisecond}, {"2s", 2 * time.Second}, {"1h", time.Hour}},
+	"stop-timeout":                {{"0s", time.Duration(0)}, {"1.5s", 1500 * time.Millisecond}, {"1h", time.Hour}},
+	"idle-timeout":                {{"0s", time.Duration(0)}, {"1m", time.Minute}, {"8760h", 8760 * time.Hour}},
+	"max-connections":             {{"1", 1}, {"20000", 20_000}, {"1048576", 1 << 20}},
+	"max-waiters":                 {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
+	"max-waiters-per-key":         {{"1", 1}, {"5", 5}, {"1073741824", 1 << 30}},
+	"max-unanswered":              {{"1024", 1024}, {"5000", 5000}, {"1048576", 1 << 20}},
+	"peers":                       {{"127.0.0.1:5625", []string{"127.0.0.1:5625"}}, {"", []string{""}}, {"10.0.0.1:1#7,127.0.0.1:5625#0", []string{"10.0.0.1:1#7,127.0.0.1:5625#0"}}},
+	"replication":                 {{"sync", "sync"}, {"async", "async"}, {"sync", "sync"}},
+	"sync-timeout":                {{"10ms", 10 * time.Millisecond}, {"1.5s", 1500 * time.Millisecond}, {"2s", 2 * time.Second}},
+	"min-in-sync":                 {{"1", 1}, {"0", 0}, {"2", 2}},
+	"takeback":                    {{"manual", TakebackManual}, {"auto", time.Second}, {"24h", 24 * time.Hour}},
+	"heartbeat":                   {{"10ms", 10 * time.Millisecond}, {"250ms", 250 * time.Millisecond}, {"10s", 10 * time.Second}},
+	"failure-timeout":             {{"30ms", 30 * time.Millisecond}, {"2s", 2 * time.Second}, {"1m", time.Minute}},
+	"boot-grace":                  {{"0s", time.Duration(0)}, {"1ms", time.Millisecond}, {"1m", time.Minute}},
+	"secret-file":                 {{"", ""}, {"", ""}, {"", ""}}, // has a test of its own
+	"cluster-secret-file":         {{"", ""}, {"", ""}, {"", ""}}, // and this one too
+	"admin-secret-file":           {{"", ""}, {"", ""}, {"", ""}}, // and this one
+	"tls-cert":                    {{"", ""}, {"", ""}, {"", ""}}, // and these, see secure_test.go
+	"tls-key":                     {{"", ""}, {"", ""}, {"", ""}},
+	"tls-client-ca":               {{"", ""}, {"", ""}, {"", ""}},
+	"tls-ca":                      {{"", ""}, {"", ""}, {"", ""}},
+	"handshake-timeout":           {{"1s", time.Second}, {"2s", 2 * time.Second}, {"1m", time.Minute}},
+	"hello-timeout":               {{"1m", time.Minute}, {"2m", 2 * time.Minute}, {"8760h", 8760 * time.Hour}},
+	"max-wrong-secrets":           {{"0", 0}, {"5", 5}, {"1073741824", 1 << 30}},
+	"insecure":                    {{"true", true}, {"false", false}, {"true", true}},
+	"log-level":                   {{"debug", "debug"}, {"warn", "warn"}, {"error", "error"}},
+	"max-connections-per-address": {{"0", 5000}, {"20000", 20_000}, {"1048576", 1 << 20}},
+	"log-format":                  {{"json", "json"}, {"text", "text"}, {"json", "json"}},
 }
 
 // needs has flags without which a setting's values are refused.
@@ -130,8 +139,11 @@ var needs = map[string][]string{
 var wordStart = regexp.MustCompile(`[A-Z]`)
 
 // settingOf returns the name of a field's flag.
-func settingOf(field string) string {
-	return strings.ToLower(wordStart.ReplaceAllString(field, "-$0"))[1:]
+func settingOf(field reflect.StructField) string {
+	if name := field.Tag.Get("name"); name != "" {
+		return name
+	}
+	return strings.ToLower(wordStart.ReplaceAllString(field.Name, "-$0"))[1:]
 }
 
 func envOf(setting string) string {
@@ -146,10 +158,10 @@ func TestEverySettingFromEverywhere(t *testing.T) {
 	seen := 0
 	for i := range fields.NumField() {
 		field := fields.Field(i)
-		name := settingOf(field.Name)
+		name := settingOf(field)
 		values, ok := settings[name]
 		switch field.Name {
-		case "Config", "Version", "Secret", "AdminSecret", "ClusterSecret", "PeerList", "Self", "Warnings":
+		case "Config", "Version", "Secret", "AdminSecret", "ClusterSecret", "TLS", "PeerList", "Self", "Warnings":
 			continue
 		}
 		if !ok {
@@ -324,7 +336,6 @@ func TestFlagsThatAreWrong(t *testing.T) {
 		{[]string{"extra"}, []string{"extra"}},
 		{[]string{"--max-leas=2h"}, []string{"--max-leas", `did you mean "--max-lease"`}},
 		{[]string{"--max-lease"}, []string{"--max-lease"}},
-		{[]string{"--tls-cert=x"}, []string{"--tls-cert"}},
 		{[]string{"--log-level=loud"}, []string{"--log-level", `"debug","info","warn","error"`, `"loud"`}},
 		{[]string{"--log-level="}, []string{"--log-level"}},
 		{[]string{"--log-level=INFO"}, []string{"--log-level"}},

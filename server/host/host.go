@@ -2,10 +2,11 @@ package host
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -27,8 +28,10 @@ type Config struct {
 	Peers peers.List
 	Self  int // index in Peers
 
-	Secret   []byte     // of the cluster; may be empty
-	DialFrom netip.Addr // invalid: from wherever
+	Secret   []byte                        // of the cluster; may be empty
+	DialTLS  func(host string) *tls.Config // nil: peers speak no TLS
+	Mutual   bool                          // who dials has shown a certificate
+	DialFrom netip.Addr                    // invalid: from wherever
 
 	Heartbeat, FailureTimeout, BootGrace, StopTimeout time.Duration
 	Takeback                                          time.Duration // negative: never
@@ -92,7 +95,7 @@ func New(cfg Config) *Host {
 		Self: self.ID, Boot: h.boot,
 		Peers:  func(id uint8) (string, bool) { return h.addr(id), true },
 		List:   cfg.Peers.String(),
-		Secret: cfg.Secret, LocalIP: cfg.DialFrom,
+		Secret: cfg.Secret, LocalIP: cfg.DialFrom, TLS: cfg.DialTLS, Host: h.certifiedHost(),
 		Hello:            func() []byte { return *h.hello.Load() },
 		HandshakeTimeout: cfg.FailureTimeout,
 		Log:              cfg.Log,
@@ -131,6 +134,24 @@ func New(cfg Config) *Host {
 	go h.loop()
 	return h
 }
+
+// certifiedHost is peer.Config.Host.
+func (h *Host) certifiedHost() func(id uint8) (string, bool) {
+	if !h.cfg.Mutual {
+		return nil
+	}
+	return func(id uint8) (string, bool) {
+		i, ok := h.cfg.Peers.Index(id)
+		if !ok {
+			return "", false
+		}
+		host, _, err := net.SplitHostPort(h.cfg.Peers[i].Addr)
+		return host, err == nil
+	}
+}
+
+// SetSecret changes the cluster's secret for links to come.
+func (h *Host) SetSecret(secret []byte) { h.mesh.SetSecret(secret) }
 
 // Node is the node that serves clients.
 func (h *Host) Node() *node.Node { return h.node }

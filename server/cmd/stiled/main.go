@@ -63,6 +63,8 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	// Before anything that takes time: a signal during the start is a stop.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
 
 	store, err := fencing.OpenStore(cfg.StateDir)
 	if err != nil {
@@ -85,6 +87,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		}
 		defer adminListener.Close()
 	}
+	fitDescriptors(cfg)
 	n, err := start(cfg, store, l, log)
 	if err != nil {
 		return err
@@ -100,7 +103,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	attrs := []any{
 		slog.String("version", buildinfo.Version()), slog.String("commit", buildinfo.Commit()),
 		slog.String("listen", l.Addr().String()), slog.String("state_dir", cfg.StateDir),
-		slog.Bool("secret", len(cfg.Secret) > 0),
+		slog.Bool("secret", len(cfg.Secret) > 0), slog.String("tls", tlsMode(cfg)),
 	}
 	up := "stiled serves"
 	if cfg.Self >= 0 {
@@ -120,6 +123,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 			History: n.history, Secret: cfg.AdminSecret, Log: log,
 		})
 		defer srv.Close()
+		n.setAdminSecret = srv.SetSecret
 		go func() { failed <- srv.Serve(adminListener, nil) }()
 	}
 	for _, w := range cfg.Warnings {
@@ -132,11 +136,21 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	defer over()
 	go watch(alive, log, n.check)
 
-	select {
-	case err := <-failed:
-		return fmt.Errorf("can't go on: %w", err)
-	case s := <-signals:
-		log.Info("stiled stops", slog.String("signal", s.String()))
+	look := time.NewTicker(12 * time.Hour)
+	defer look.Stop()
+	warnOfEnd(cfg, log)
+	for running := true; running; {
+		select {
+		case err := <-failed:
+			return fmt.Errorf("can't go on: %w", err)
+		case s := <-signals:
+			log.Info("stiled stops", slog.String("signal", s.String()))
+			running = false
+		case <-hangups:
+			n.reload(cfg, log)
+		case <-look.C:
+			warnOfEnd(cfg, log)
+		}
 	}
 	notifyStopping(log, cfg.StopTimeout)
 	first := time.Now()

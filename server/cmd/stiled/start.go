@@ -25,6 +25,9 @@ type running struct {
 	failed   <-chan error // nil: it can't
 	shutdown func(context.Context) error
 	close    func()
+
+	setClusterSecret func([]byte) // nil: it is alone
+	setAdminSecret   func([]byte) // nil: it has no admin port
 }
 
 // check returns if every shard of the lock table, and the loop of the cluster,
@@ -52,23 +55,36 @@ func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.L
 		MaxUnanswered:    cfg.MaxUnanswered,
 		IdleTimeout:      idle,
 		Secret:           cfg.Secret,
+		HelloTimeout:     cfg.HelloTimeout,
+		HandshakeTimeout: cfg.HandshakeTimeout,
 		Log:              log,
+
+		MaxConnectionsPerAddress: cfg.MaxConnectionsPerAddress,
+		MaxWrongSecrets:          cfg.MaxWrongSecrets,
+	}
+	if cfg.TLS != nil {
+		nc.TLS = cfg.TLS.Server()
 	}
 	if cfg.Self < 0 {
 		return alone(nc, store, log)
 	}
 	nc.Advertise = cfg.PeerList[cfg.Self].Addr
 	past := new(history.Log)
-	h := host.New(host.Config{
+	hc := host.Config{
 		Node: nc, Peers: cfg.PeerList, Self: cfg.Self,
 		Secret: cfg.ClusterSecret, DialFrom: loopbackOf(l),
 		Heartbeat: cfg.Heartbeat, FailureTimeout: cfg.FailureTimeout, BootGrace: cfg.BootGrace,
 		StopTimeout: cfg.StopTimeout, Takeback: cfg.Takeback,
 		Sync: cfg.Replication == "sync", SyncTimeout: cfg.SyncTimeout, MinInSync: cfg.MinInSync,
 		Store: store, Wall: time.Now, Log: log, History: past,
-	})
+	}
+	if cfg.TLS != nil {
+		hc.DialTLS, hc.Mutual = cfg.TLS.Dial, cfg.TLS.Mutual()
+	}
+	h := host.New(hc)
 	return &running{
 		node: h.Node(), epoch: h.Epoch, cluster: h.Status, history: past, failed: h.Failed(), shutdown: h.Shutdown, close: h.Close,
+		setClusterSecret: h.SetSecret,
 	}, nil
 }
 

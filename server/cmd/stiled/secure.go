@@ -1,0 +1,63 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/stile-lock/stile/server/config"
+)
+
+// tlsMode says, for the log, what clients have to speak.
+func tlsMode(cfg *config.Config) string {
+	switch {
+	case cfg.TLS == nil:
+		return "none"
+	case cfg.TLS.Mutual():
+		return "mutual"
+	}
+	return "server"
+}
+
+// reload reads secrets and certificates anew. Connections that are there go
+// on.
+func (n *running) reload(cfg *config.Config, log *slog.Logger) {
+	all := cfg.Reload()
+	if len(all) == 0 {
+		log.Info("SIGHUP: there are no secrets and no certificates to read anew")
+	}
+	for _, r := range all {
+		if r.Err != nil {
+			log.Error("SIGHUP: a new file can't be used, the old one stays in force", slog.String("setting", r.What), slog.Any("error", r.Err))
+			continue
+		}
+		attrs := []any{slog.String("setting", r.What)}
+		if r.Secret != nil {
+			n.node.SetSecret(r.Secret)
+		}
+		if r.AdminSecret != nil && n.setAdminSecret != nil {
+			n.setAdminSecret(r.AdminSecret)
+		}
+		if r.ClusterSecret != nil && n.setClusterSecret != nil {
+			n.setClusterSecret(r.ClusterSecret)
+		}
+		if r.Certificate {
+			leaf := cfg.TLS.Leaf()
+			attrs = append(attrs, slog.String("serial", leaf.SerialNumber.Text(16)), slog.Time("ends", leaf.NotAfter))
+		}
+		for _, w := range r.Warnings {
+			log.Warn(w)
+		}
+		log.Info("SIGHUP: read anew", attrs...)
+	}
+	warnOfEnd(cfg, log)
+}
+
+// warnOfEnd warns of a certificate that ends soon.
+func warnOfEnd(cfg *config.Config, log *slog.Logger) {
+	if cfg.TLS == nil {
+		return
+	}
+	if w := cfg.TLS.Ends(time.Now()); w != "" {
+		log.Warn(w)
+	}
+}
