@@ -36,6 +36,22 @@ func (p *process) residentKiB() (int, bool) {
 	return kib, err == nil
 }
 
+// proc is a file of the process in /proc.
+func (p *process) proc(file string) (string, bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file))
+	return string(text), err == nil
+}
+
+// limitDescriptors sets how many files the process may have open from now on.
+func (p *process) limitDescriptors(most int) bool {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		return false
+	}
+	limit.Cur = uint64(most)
+	return unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil) == nil
+}
+
 // smallReceiveBuffer makes a connection's receive buffer as small as the
 // kernel allows, so that little is enough to be somebody who does not read.
 func smallReceiveBuffer(_, _ string, raw syscall.RawConn) error {

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/tls"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stile-lock/stile/server/internal/testca"
+)
+
+// talker is a client over any connection.
+type talker struct {
+	t *testing.T
+	net.Conn
+	r *bufio.Reader
+}
+
+func talk(t *testing.T, nc net.Conn) *talker {
+	t.Cleanup(func() { nc.Close() })
+	return &talker{t, nc, bufio.NewReader(nc)}
+}
+
+// ask sends a line and wants an answer that begins so.
+func (c *talker) ask(line, want string) string {
+	c.t.Helper()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write([]byte(line + "\n")); err != nil {
+		c.t.Fatalf("%s: %v", line, err)
+	}
+	got, err := c.r.ReadString('\n')
+	if err != nil || !strings.HasPrefix(got, want) {
+		c.t.Fatalf("%s: %q, %v, want %q", line, got, err, want)
+	}
+	return strings.TrimSuffix(got, "\n")
+}
+
+func dialTLS(t *testing.T, addr string, cfg *tls.Config) (*tls.Conn, error) {
+	t.Helper()
+	return tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", addr, cfg)
+}
+
+// SIGHUP reads certificates and secrets anew, drops nobody, and a file that is
+// broken changes nothing.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	ca := testca.New(t, "ours")
+	hosts := []string{"127.0.0.1"}
+	cert, key := ca.Issue("node", hosts, nil)
+	secret := filepath.Join(t.TempDir(), "secret")
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(secret, "first-secret\n")
+	n := start(t, "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File, "--secret-file", secret)
+	mine, mineKey := ca.Issue("client", nil, nil)
+	pair, err := tls.LoadX509KeyPair(mine, mineKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func() (*talker, string) {
+		t.Helper()
+		nc, err := dialTLS(t, n.addr, &tls.Config{RootCAs: ca.Pool, Certificates: []tls.Certificate{pair}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return talk(t, nc), nc.ConnectionState().PeerCertificates[0].SerialNumber.Text(16)
+	}
+	old, serial := dial()
+	old.ask("H 1 me first-secret", "H 1 ")
+	old.ask("A k -1 600", "A k ")
+
+	said := func(text string, times int) {
+		t.Helper()
+		for begin := time.Now(); strings.Count(n.stderr(), text) < times; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > patience {
+				t.Fatalf("it does not say %q %d times:\n%s", text, times, n.stderr())
+			}
+		}
+	}
+	ca.Issue("node", hosts, nil)
+	write(secret, "second-secret\n")
+	n.signal(syscall.SIGHUP)
+	said("SIGHUP: read anew", 2)
+	c, now := dial()
+	if now == serial {
+		t.Error("a new connection gets the old certificate")
+	}
+	c.ask("H 1 me first-secret", "E H 1 unauthorized")
+	c.ask("H 1 me second-secret", "H 1 ")
+	old.ask("A l -1 600", "A l ")
+
+	write(cert, "broken")
+	write(secret, "not one word\n")
+	n.signal(syscall.SIGHUP)
+	said("a new file can't be used, the old one stays in force", 2)
+	c, again := dial()
+	if again != now {
+		t.Error("a broken file changed the certificate")
+	}
+	c.ask("H 1 me second-secret", "H 1 ")
+	old.ask("A m -1 600", "A m ")
+	for _, s := range []string{"first-secret", "second-secret", "not one word"} {
+		if strings.Contains(n.stderr(), s) {
+			t.Errorf("the log shows a secret:\n%s", n.stderr())
+		}
+	}
+
+	// Without a certificate nobody gets in.
+	bare, err := dialTLS(t, n.addr, &tls.Config{RootCAs: ca.Pool})
+	if err == nil {
+		bare.SetDeadline(time.Now().Add(patience))
+		_, err = bare.Read(make([]byte, 1))
+		bare.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	n.signal(syscall.SIGTERM)
+	if status := n.status(patience); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// A node with nothing to read anew goes on at SIGHUP.
+func TestHangupOfAPlainNode(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	c := n.dial()
+	n.signal(syscall.SIGHUP)
+	n.waitFor("no secrets and no certificates")
+	c.inStep()
+}
+
+// Secrets are in no argument, no variable and no log line of a node.
+func TestTheSecretIsNowhere(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(name, []byte("open-sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, "--secret-file", name)
+	c := n.dial()
+	c.answer("H 1 me open-sesame", "H 1 "+n.addr+" core,keep,ping,hello,resume")
+	for _, file := range []string{"cmdline", "environ"} {
+		if text, ok := n.proc(file); ok && strings.Contains(text, "sesame") {
+			t.Errorf("%s shows the secret", file)
+		}
+	}
+	if strings.Contains(n.stderr(), "sesame") {
+		t.Error("the log shows the secret")
+	}
+}
