@@ -52,8 +52,8 @@ type Config struct {
 	MaxWaitersPerKey int `default:"200000" help:"Waiting requests for one key (${default})."`
 	MaxUnanswered    int `default:"4096" help:"Unanswered requests on one connection, at least 1024 (${default})."`
 
-	MaxConnectionsPerAddress int `default:"0" help:"Connections at once from one address (of IPv6: a /64), not counting this machine's own. 0: half of --max-connections."`
-	MaxWrongSecrets          int `default:"100" help:"Wrong secrets in a minute from one address, not counting this machine's own; then none are looked at for the rest of the minute (${default}). 0: any number."`
+	MaxConnectionsPerAddress int `default:"0" help:"Connections at once from one address (of IPv6: a /64), but for loopback. 0: half of --max-connections."`
+	MaxWrongSecrets          int `default:"100" help:"Wrong secrets in a minute from one address, but for loopback; then none are looked at for the rest of the minute (${default}). 0: any number."`
 
 	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello."`
 	Insecure   bool   `help:"Listen beyond loopback although neither a secret nor a certificate is asked: whoever reaches the port can take and release locks, and join a cluster."`

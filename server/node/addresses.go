@@ -41,8 +41,8 @@ func newAddresses(maxConns, maxWrong int) *addresses {
 }
 
 // addressOf is what counts as one address: of IPv6 a /64, which one machine
-// usually has to itself. It is not valid for what is not bounded: this very
-// machine, where proxies and load generators are, and what is no network.
+// usually has to itself. It is not valid for what is not bounded: loopback,
+// where proxies and load generators are, and what is no network.
 func addressOf(nc net.Conn) netip.Addr {
 	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
