@@ -16,6 +16,7 @@ import (
 
 	"github.com/stile-lock/stile/conformance/ports"
 	"github.com/stile-lock/stile/conformance/report"
+	"github.com/stile-lock/stile/conformance/testca"
 )
 
 var (
@@ -161,6 +162,20 @@ func TestCertify(t *testing.T) {
 				"--max-connections", "200", "--max-waiters-per-key", "1500", "--max-unanswered", "2000")
 		})
 		certify(t, suite, "stiled", append(all, "secret", "limits"), "server", "--addr", addr, "--secret-file", secret,
+			"--limits", "connections=200,waiters-per-key=1500,unanswered=2000,default-lease=30,max-lease=86400")
+	})
+	t.Run("node over TLS", func(t *testing.T) {
+		t.Parallel()
+		ca := testca.New(t, "ours")
+		cert, key := ca.Issue("node", "127.0.0.1")
+		mine, mineKey := ca.Issue("suite")
+		addr := serve(t, func(addr string) *exec.Cmd {
+			return exec.Command(stiled, "--listen", addr, "--admin=", "--state-dir", t.TempDir(),
+				"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File,
+				"--max-connections", "200", "--max-waiters-per-key", "1500", "--max-unanswered", "2000")
+		})
+		certify(t, suite, "stiled-tls", append(all, "limits"), "server", "--addr", addr,
+			"--tls-ca", ca.File, "--tls-cert", mine, "--tls-key", mineKey,
 			"--limits", "connections=200,waiters-per-key=1500,unanswered=2000,default-lease=30,max-lease=86400")
 	})
 	t.Run("cluster", func(t *testing.T) {

@@ -248,6 +248,12 @@ func (n *Node) Pause() {
 // Resume lets a paused process go on.
 func (n *Node) Resume() { signalGroup(n.p.cmd.Process, resume) }
 
+// Signal sends the process a signal.
+func (n *Node) Signal(s os.Signal) { n.p.signal(s) }
+
+// Pid is the id of the process.
+func (n *Node) Pid() int { return n.p.cmd.Process.Pid }
+
 // Terminate asks the node to stop, and returns at once.
 func (n *Node) Terminate() { n.p.signal(terminate) }
 

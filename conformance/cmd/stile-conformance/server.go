@@ -29,6 +29,8 @@ type serverCommand struct {
 	TLS        bool           `name:"tls" help:"Speak TLS."`
 	TLSCA      string         `name:"tls-ca" type:"existingfile" placeholder:"FILE" help:"Certificates (PEM) of the authorities to trust; implies --tls. Default: the system's."`
 	TLSName    string         `name:"tls-name" placeholder:"HOST" help:"Name that the server's certificate must have; implies --tls. Default: that of --addr."`
+	TLSCert    string         `name:"tls-cert" type:"existingfile" placeholder:"FILE" help:"Certificate (PEM) to show to the server; implies --tls."`
+	TLSKey     string         `name:"tls-key" type:"existingfile" placeholder:"FILE" help:"The private key (PEM) of --tls-cert."`
 	Limits     map[string]int `mapsep:"," placeholder:"NAME=N,…" help:"Limits of the server to try out, which disturbs others who use it: ${limits}."`
 	common     `embed:""`
 }
@@ -80,24 +82,48 @@ func (c *serverCommand) Run(ctx context.Context) error {
 	if c.Launch != "" {
 		return c.launch(ctx, o.Secret)
 	}
-	if c.TLS || c.TLSCA != "" || c.TLSName != "" {
-		o.TLS = &tls.Config{ServerName: c.TLSName, MinVersion: tls.VersionTLS12}
-		if c.TLSCA != "" {
-			pem, err := os.ReadFile(c.TLSCA)
-			if err != nil {
-				return err
-			}
-			o.TLS.RootCAs = x509.NewCertPool()
-			if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
-				return fmt.Errorf("--tls-ca: %s has no certificate", c.TLSCA)
-			}
-		}
+	var err error
+	if o.TLS, err = c.tls(); err != nil {
+		return err
 	}
 	return c.common.run(ctx, server.Half(o))
 }
 
+func (c *serverCommand) wantsTLS() bool {
+	return c.TLS || c.TLSCA != "" || c.TLSName != "" || c.TLSCert != "" || c.TLSKey != ""
+}
+
+// tls is what to speak to the server with; nil: no TLS.
+func (c *serverCommand) tls() (*tls.Config, error) {
+	if !c.wantsTLS() {
+		return nil, nil
+	}
+	cfg := &tls.Config{ServerName: c.TLSName, MinVersion: tls.VersionTLS12}
+	if c.TLSCA != "" {
+		pem, err := os.ReadFile(c.TLSCA)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca: %s has no certificate", c.TLSCA)
+		}
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, errors.New("--tls-cert and --tls-key go together: the certificate and its private key")
+	}
+	if c.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", c.TLSCert, c.TLSKey, err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
 func (c *serverCommand) launch(ctx context.Context, secret string) error {
-	if c.TLS || c.TLSCA != "" || c.TLSName != "" || len(c.Limits) > 0 {
+	if c.wantsTLS() || len(c.Limits) > 0 {
 		return errors.New("--tls… and --limits are about one live server: they go with --addr, not with --launch")
 	}
 	if err := rig.Supported(); err != nil {
