@@ -31,7 +31,8 @@ type Option func(*config)
 // TLS makes every connection a TLS connection. The certificate is verified
 // against the host of the address, also after a redirect. A ServerName in cfg
 // stands for the host of every address that was given to [Dial], never for
-// one that only a redirect named.
+// one that only a redirect named. Its Certificates, or GetClientCertificate
+// for ones that change, are shown to a server that asks for one.
 func TLS(cfg *tls.Config) Option {
 	return func(c *config) { c.tls = cfg.Clone() }
 }
