@@ -21,7 +21,8 @@ const (
 	// eventPause is the least time between two events, however much changes.
 	eventPause = 100 * time.Millisecond
 
-	topKeys = 20
+	topKeys    = 20
+	topWaiters = 10 // of each line
 	// topShare is how much of the time goes into looking for the top keys, at
 	// most: one part of so many. A very large table is looked at less often than
 	// once a second.
@@ -55,6 +56,7 @@ type topKey struct {
 	Until   time.Time `json:"until"`
 	Holder  client    `json:"holder"`
 	Waiting int       `json:"waiting"`
+	Waiters []waiter  `json:"waiters,omitempty"`
 }
 
 // events makes the events, while somebody listens, and the same for all.
@@ -184,7 +186,7 @@ func (t *top) look(ctx context.Context, n *node.Node) {
 	if start.Sub(t.at) < topShare*t.took {
 		return
 	}
-	if busiest, longest, err := n.Top(ctx, topKeys); err == nil {
+	if busiest, longest, err := n.Top(ctx, node.TopQuery{Most: topKeys, Waiters: topWaiters}); err == nil {
 		t.busiest, t.longest = busiest, longest
 	}
 	t.at, t.took = time.Now(), time.Since(start)
@@ -212,7 +214,7 @@ func topOf(keys []node.Key) []topKey {
 	list := make([]topKey, 0, len(keys))
 	for i := range keys {
 		k := entryOf(&keys[i])
-		list = append(list, topKey{k.key, textToken(k.Token), k.Since, k.Until, k.Holder, k.Waiting})
+		list = append(list, topKey{k.key, textToken(k.Token), k.Since, k.Until, k.Holder, k.Waiting, k.Waiters})
 	}
 	return list
 }

@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 	for path, want := range map[string]any{
 		"role": "active", "epoch": 60_500_000.0, "ready": true, "node": "127.0.0.1:5625", "held": 3.0, "waiting": 3.0, "connections": 2.0,
 		"counts.grants.immediate": 3.0, "changes.0.why": "it is alone", "changes.0.token": nil,
-		"busiest.0.key": "b", "busiest.0.waiting": 2.0, "busiest.0.token": "2", "busiest.0.holder.client": "shop/7",
+		"busiest.0.key": "b", "busiest.0.waiting": 2.0, "busiest.0.waiters.1.addr": "pipe", "busiest.0.waiters.2": nil, "busiest.0.token": "2", "busiest.0.holder.client": "shop/7",
 		"busiest.1.key": "c", "busiest.2": nil,
 		"longest.0.key": "a", "longest.1.key": "b", "longest.2.key": "c", "longest.3": nil,
 	} {

@@ -24,6 +24,8 @@ const (
 	defaultWaiters, maxWaiters = 10, 1000    // of a key
 	// maxPageWaiters is how many waiters a page has in all before it ends early.
 	maxPageWaiters = 50_000
+	// maxTop is how many keys are listed by another order than their own.
+	maxTop = 100
 	// maxListings is how many listings go on at once: each looks at every key.
 	maxListings = 2
 )
@@ -37,6 +39,12 @@ type page struct {
 	Keys    []entry `json:"keys"`
 	Next    string  `json:"next,omitempty"`
 	NextHex string  `json:"next_hex,omitempty"`
+}
+
+// textPage has its tokens as text.
+type textPage struct {
+	page
+	Keys []topKey `json:"keys"`
 }
 
 // entry is a key that is held.
@@ -74,7 +82,8 @@ func entryOf(k *node.Key) entry {
 
 // keys is GET /keys.
 func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
-	q, err := query(r.URL.Query())
+	v := r.URL.Query()
+	q, err := query(v)
 	if err != nil {
 		fail(w, http.StatusBadRequest, "bad-request", err.Error())
 		return
@@ -85,31 +94,47 @@ func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	keys, next, err := s.cfg.Node.Keys(r.Context(), q)
+	keys, next, err := s.find(r.Context(), q, v.Get("order"))
 	if err != nil {
 		return // who asked is gone
 	}
 	st := s.cfg.Node.Status()
 	p := page{Node: s.cfg.Addr, Held: st.Held, Waiting: st.Waiting, Keys: make([]entry, 0, len(keys))}
 	p.Active, _ = s.cfg.Node.Serving()
-	for i := range keys {
-		p.Keys = append(p.Keys, entryOf(&keys[i]))
-	}
 	if next != nil {
 		k := keyOf(next)
 		p.Next, p.NextHex = k.Key, k.Hex
 	}
+	if v.Get("tokens") == "text" {
+		writeJSON(w, http.StatusOK, textPage{p, topOf(keys)})
+		return
+	}
+	for i := range keys {
+		p.Keys = append(p.Keys, entryOf(&keys[i]))
+	}
 	writeJSON(w, http.StatusOK, p)
+}
+
+// find looks for the keys in the order that was asked for.
+func (s *Server) find(ctx context.Context, q node.Query, order string) (keys []node.Key, next []byte, err error) {
+	if order == "" {
+		return s.cfg.Node.Keys(ctx, q)
+	}
+	busiest, longest, err := s.cfg.Node.Top(ctx, node.TopQuery{Prefix: q.Prefix, Most: q.Limit, Waiters: q.Waiters})
+	if order == "busiest" {
+		return busiest, nil, err
+	}
+	return longest, nil, err
 }
 
 // query reads the parameters of /keys.
 func query(v url.Values) (q node.Query, err error) {
 	q = node.Query{Limit: defaultKeys, Waiters: defaultWaiters, MaxWaiters: maxPageWaiters}
-	known := []string{"prefix", "prefix_hex", "after", "after_hex", "limit", "waiters"}
+	known := []string{"prefix", "prefix_hex", "after", "after_hex", "limit", "waiters", "order", "tokens"}
 	for name, values := range v {
 		switch {
 		case !slices.Contains(known, name):
-			return q, fmt.Errorf("there is no parameter %q: want prefix, after (or prefix_hex, after_hex), limit, waiters", name)
+			return q, fmt.Errorf("there is no parameter %q: want prefix, after (or prefix_hex, after_hex), limit, waiters, order, tokens", name)
 		case len(values) > 1:
 			return q, fmt.Errorf("the parameter %s is given %d times", name, len(values))
 		}
@@ -149,6 +174,19 @@ func query(v url.Values) (q node.Query, err error) {
 			return q, fmt.Errorf("%s is %q: want a number from %d to %d", n.name, v.Get(n.name), n.least, n.most)
 		}
 		*n.to = i
+	}
+	if v.Has("order") {
+		switch o := v.Get("order"); {
+		case o != "busiest" && o != "longest":
+			return q, fmt.Errorf("order is %q: want busiest or longest, or leave it out for the order of the keys", o)
+		case q.After != nil:
+			return q, errors.New("after is for the order of the keys: leave out order")
+		case q.Limit > maxTop:
+			return q, fmt.Errorf("limit is %d: with order, want at most %d", q.Limit, maxTop)
+		}
+	}
+	if v.Has("tokens") && v.Get("tokens") != "text" {
+		return q, fmt.Errorf("tokens is %q: want text, or leave it out for numbers", v.Get("tokens"))
 	}
 	return q, nil
 }

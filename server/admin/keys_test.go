@@ -68,6 +68,17 @@ func TestKeys(t *testing.T) {
 	if addr, _ := at(got, "keys.0.holder.addr").(string); addr == "" {
 		t.Error("the holder has no address")
 	}
+	for order, first := range map[string]string{"busiest": "door", "longest": "door"} {
+		_, body, _ = get(h, "GET", "/keys?tokens=text&limit=1&order="+order)
+		got := decode(t, body)
+		if at(got, "keys.0.key") != first || at(got, "keys.0.token") != "1" || at(got, "keys.0.waiters.1.client") != "" || at(got, "keys.1") != nil || at(got, "held") != 2.0 {
+			t.Errorf("the %s: %s", order, body)
+		}
+	}
+	_, body, _ = get(h, "GET", "/keys?order=longest&prefix=w")
+	if got := decode(t, body); at(got, "keys.0.key") != "window" || at(got, "keys.0.token") != 2.0 || at(got, "keys.1") != nil {
+		t.Errorf("of those that begin with w: %s", body)
+	}
 	_, body, _ = get(h, "GET", "/keys?waiters=1&prefix=d")
 	if got = decode(t, body); at(got, "keys.0.waiters.1") != nil || at(got, "keys.0.waiting") != 2.0 || at(got, "keys.1") != nil {
 		t.Error(body)
@@ -146,6 +157,7 @@ func TestKeysRefuses(t *testing.T) {
 	for _, q := range []string{
 		"limit=0", "limit=10001", "limit=x", "limit=", "waiters=-1", "waiters=1001", "prefix_hex=0", "after_hex=zz",
 		"prefix=a&prefix_hex=61", "after=a&after_hex=61", "key=a", "limit=1&limit=2",
+		"order=", "order=key", "order=longest&after=a", "order=busiest&limit=101", "tokens=", "tokens=hex",
 	} {
 		if code, body, _ := get(h, "GET", "/keys?"+q); code != 400 || at(decode(t, body), "error") != "bad-request" {
 			t.Errorf("%s: %d %s", q, code, body)

@@ -88,16 +88,23 @@ func (n *Node) Keys(ctx context.Context, q Query) (page []Key, next []byte, err 
 	return page, next, nil
 }
 
+// TopQuery says which keys Top returns.
+type TopQuery struct {
+	Prefix  []byte
+	Most    int // how many of each kind
+	Waiters int // how many of each line
+}
+
 // Top returns the keys that most wait for, and those that have been held for
-// longest, at most `most` of each. It looks at every key there is.
-func (n *Node) Top(ctx context.Context, most int) (busiest, longest []Key, err error) {
+// longest. It looks at every key there is.
+func (n *Node) Top(ctx context.Context, q TopQuery) (busiest, longest []Key, err error) {
 	// Who is in the lead so far, and what it takes to be.
 	type lead struct {
 		key []byte
 		by  int64
 	}
 	offer := func(leads []lead, key []byte, by int64) []lead {
-		if len(leads) == most && leads[most-1].by >= by {
+		if len(leads) == q.Most && leads[q.Most-1].by >= by {
 			return leads
 		}
 		i, _ := slices.BinarySearchFunc(leads, by, func(l lead, by int64) int {
@@ -106,10 +113,13 @@ func (n *Node) Top(ctx context.Context, most int) (busiest, longest []Key, err e
 			}
 			return 1
 		})
-		return slices.Insert(leads, i, lead{bytes.Clone(key), by})[:min(most, len(leads)+1)]
+		return slices.Insert(leads, i, lead{bytes.Clone(key), by})[:min(q.Most, len(leads)+1)]
 	}
 	var lines, ages []lead
 	err = n.eachHolding(ctx, func(h *lockspace.Holding) {
+		if !bytes.HasPrefix(h.Key, q.Prefix) {
+			return
+		}
 		if h.Waiting > 0 {
 			lines = offer(lines, h.Key, int64(h.Waiting))
 		}
@@ -121,7 +131,7 @@ func (n *Node) Top(ctx context.Context, most int) (busiest, longest []Key, err e
 	wall := n.wall()
 	look := func(leads []lead) (keys []Key) {
 		for _, l := range leads {
-			if k, ok := n.look(l.key, 0, wall); ok {
+			if k, ok := n.look(l.key, q.Waiters, wall); ok {
 				keys = append(keys, k)
 			}
 		}

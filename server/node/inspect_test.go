@@ -167,17 +167,22 @@ func TestKeysAndTop(t *testing.T) {
 				b.say(fmt.Sprintf("A k%03d 60 600", i))
 			}
 		}
-		busiest, longest, err := n.Top(ctx, 20)
+		busiest, longest, err := n.Top(ctx, TopQuery{Most: 20, Waiters: 3})
 		if err != nil || len(busiest) != 20 || len(longest) != 20 {
 			t.Fatal(len(busiest), len(longest), err)
 		}
 		for i := range 20 {
-			if k := busiest[i]; string(k.Key) != fmt.Sprintf("k%03d", 29-i) || k.Waiting != 30-i || len(k.Waiters) > 0 {
+			if k := busiest[i]; string(k.Key) != fmt.Sprintf("k%03d", 29-i) || k.Waiting != 30-i || len(k.Waiters) != 3 {
 				t.Errorf("number %d of the busiest is %s with %d", i, k.Key, k.Waiting)
 			}
 			if k := longest[i]; string(k.Key) != fmt.Sprintf("k%03d", i) || !k.Since.Equal(start.Add(time.Duration(i)*time.Millisecond)) {
 				t.Errorf("number %d of the longest is %s, since %v", i, k.Key, k.Since.Sub(start))
 			}
+		}
+		busiest, longest, err = n.Top(ctx, TopQuery{Prefix: []byte("k02"), Most: 3})
+		if err != nil || len(busiest) != 3 || string(busiest[0].Key) != "k029" || len(busiest[0].Waiters) > 0 ||
+			len(longest) != 3 || string(longest[0].Key) != "k020" {
+			t.Errorf("those that begin with k02: %+v, %+v, %v", busiest, longest, err)
 		}
 		page, next, err := n.Keys(ctx, Query{Prefix: []byte("k0"), After: []byte("k028"), Limit: 3, Waiters: 2, MaxWaiters: 100})
 		if err != nil || len(page) != 3 || string(next) != "k031" {
