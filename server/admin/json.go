@@ -69,11 +69,12 @@ func countsOf(n *node.Counts) counts {
 // change is an event of the history.
 type change struct {
 	Time time.Time `json:"time"`
-	Kind string    `json:"kind"` // role or break
+	Kind string    `json:"kind"` // role, active or break
 
-	Role  string `json:"role,omitempty"`
-	Why   string `json:"why,omitempty"`
-	Epoch uint32 `json:"epoch,omitempty"`
+	Role   string `json:"role,omitempty"`
+	Why    string `json:"why,omitempty"`
+	Active string `json:"active,omitempty"`
+	Epoch  uint32 `json:"epoch,omitempty"`
 
 	key
 	Token     uint64  `json:"token,omitempty"`
@@ -83,7 +84,7 @@ type change struct {
 }
 
 func changeOf(e *history.Event) change {
-	c := change{Time: instant(e.Time), Kind: e.Kind, Role: e.Role, Why: e.Why, Epoch: e.Epoch}
+	c := change{Time: instant(e.Time), Kind: e.Kind, Role: e.Role, Why: e.Why, Active: e.Active, Epoch: e.Epoch}
 	if e.Kind == history.Break {
 		c.key, c.Token, c.NextToken, c.By = keyOf(e.Key), e.Token, e.NextToken, e.By
 		c.Holder = &client{e.Client, e.Addr}

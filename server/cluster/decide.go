@@ -79,6 +79,16 @@ func (m *Machine) liveActive() *peer {
 	return found
 }
 
+// Other is another node that says it is active, on a live link, and the epoch
+// that its reign began with.
+func (m *Machine) Other() (id uint8, reign replica.Epoch, ok bool) {
+	p := m.liveActive()
+	if p == nil {
+		return 0, replica.Epoch{}, false
+	}
+	return p.id, p.st.Place.Reign, true
+}
+
 // followActive asks the active for its stream, unless it comes already.
 func (m *Machine) followActive(p *peer) {
 	if f := m.follow; f != nil && f.peer == p.id && !f.pull && f.reign == p.st.Place.Reign && f.gen == p.in.gen {

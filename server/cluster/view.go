@@ -5,6 +5,7 @@ import "time"
 // View is what an operator sees of the roles.
 type View struct {
 	ID         uint8  `json:"id"`
+	Rank       int    `json:"rank"` // in the list of peers: 0 is the highest priority
 	Role       string `json:"role"`
 	Why        string `json:"why"`  // it has the role
 	Mode       string `json:"mode"` // how clients are answered
@@ -13,6 +14,9 @@ type View struct {
 	KnownEpoch uint32 `json:"-"`     // its number
 	// Active is the id of the active, -1 if none is known.
 	Active int `json:"active"`
+	// Behind is how many records of the stream a standby has not applied, of those
+	// that the active last told of; missing: it has none of this reign yet.
+	Behind *uint64 `json:"behind,omitempty"`
 	// Complete: it has the table that is served from.
 	Complete  bool   `json:"complete"`
 	Unfit     bool   `json:"unfit"`
@@ -32,8 +36,10 @@ type View struct {
 // PeerView is another node as this one sees it.
 type PeerView struct {
 	ID       uint8    `json:"id"`
+	Rank     int      `json:"rank"`
 	Addr     string   `json:"addr"`
 	Role     string   `json:"role"`
+	Epoch    string   `json:"epoch,omitempty"` // the highest that it knows; missing while it is not reached
 	Reached  bool     `json:"reached"`
 	Problem  string   `json:"problem,omitempty"`  // why it is not reached, or not fed
 	Mismatch bool     `json:"-"`                  // its peers list does not go with ours
@@ -47,7 +53,7 @@ type PeerView struct {
 func (m *Machine) View() View {
 	at := m.place()
 	v := View{
-		ID: m.cfg.Self, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(), KnownEpoch: m.known.N,
+		ID: m.cfg.Self, Rank: m.rank, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(), KnownEpoch: m.known.N,
 		Promotions: m.promotions, Handoffs: m.given, StepDowns: m.stepDowns,
 		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync, MinInSync: m.cfg.MinInSync,
 	}
@@ -55,6 +61,10 @@ func (m *Machine) View() View {
 		v.Active, v.Complete = int(m.cfg.Self), true
 	} else if a := m.byID[max(0, v.Active)]; v.Active >= 0 && a != nil {
 		v.Complete = a.st.Role == Active && a.st.Place.Reign == at.Reign
+		if v.Complete {
+			behind := a.st.Place.Pos - min(a.st.Place.Pos, at.Pos)
+			v.Behind = &behind
+		}
 	}
 	switch {
 	case m.role == Candidate:
@@ -71,9 +81,9 @@ func (m *Machine) View() View {
 		v.Handoff = m.handoff.why
 	}
 	for _, p := range m.peers {
-		pv := PeerView{ID: p.id, Role: "unknown", Reached: p.reached == live, Mismatch: p.mismatch, Fed: p.feeding != 0}
+		pv := PeerView{ID: p.id, Rank: p.rank, Role: "unknown", Reached: p.reached == live, Mismatch: p.mismatch, Fed: p.feeding != 0}
 		if p.reached == live {
-			pv.Role = p.st.Role.String()
+			pv.Role, pv.Epoch = p.st.Role.String(), p.st.Known.String()
 		}
 		if p.echo > 0 {
 			s := time.Duration(m.now - p.echo).Round(time.Millisecond).Seconds()

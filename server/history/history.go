@@ -1,5 +1,6 @@
 // Package history keeps the last things that an operator should know of: the
-// changes of a node's role, and the locks that were broken by hand.
+// changes of a node's role, which other nodes it saw become active, and the locks
+// that were broken by hand.
 package history
 
 import (
@@ -9,8 +10,9 @@ import (
 
 // Kinds of events.
 const (
-	Role  = "role"
-	Break = "break"
+	Role   = "role"
+	Active = "active"
+	Break  = "break"
 )
 
 // Event is one of them.
@@ -22,6 +24,10 @@ type Event struct {
 	// of the highest epoch that it knows.
 	Role, Why string
 	Epoch     uint32
+
+	// Of another node that became active: its address. Epoch is the one that its
+	// reign began with.
+	Active string
 
 	// Of a lock that was broken: whose it was, the token of who has it next (0:
 	// nobody), and the address of who asked for it.

@@ -76,6 +76,7 @@ type Host struct {
 
 	unreached [16]unreached // of the loop
 	role      cluster.Role  // of the loop: as last noted
+	reign     replica.Epoch // of the loop: of another node, as last noted
 
 	mu    sync.Mutex
 	extra map[uint8]string // addresses of peers that only they list
@@ -195,6 +196,10 @@ func (h *Host) pass(f func(time.Duration)) {
 	h.node.Passed(now)
 	if h.member.Role() != h.role {
 		h.noteRole()
+	}
+	if id, reign, ok := h.member.Other(); ok && reign != h.reign {
+		h.reign = reign
+		h.cfg.History.Add(history.Event{Time: h.cfg.Wall(), Kind: history.Active, Active: h.addr(id), Epoch: reign.N})
 	}
 }
 

@@ -138,6 +138,9 @@ func (m *Member) Active() bool { return m.active }
 // Role is what the node is.
 func (m *Member) Role() cluster.Role { return m.roles.Role() }
 
+// Other is another node that is active, by its own word, and its reign.
+func (m *Member) Other() (id uint8, reign replica.Epoch, ok bool) { return m.roles.Other() }
+
 // Joining reports whether the node has only just started.
 func (m *Member) Joining() bool { return m.roles.Role() == cluster.Joining }
 

@@ -39,8 +39,11 @@ func TestPromotion(t *testing.T) {
 	if got, want := n.m.Place(), (replica.Place{Reign: replica.Epoch{N: 1000}, Pos: 1}); got != want {
 		t.Errorf("at %v, want %v", got, want)
 	}
-	if got := n.m.Status(); got.Role != "active" || got.Mode != "serve" || got.Active != 0 || got.Syncing {
+	if got := n.m.Status(); got.Role != "active" || got.Mode != "serve" || got.Active != 0 || got.Syncing || got.Behind != nil {
 		t.Errorf("status: %+v", got)
+	}
+	if id, reign, ok := n.m.Other(); ok {
+		t.Errorf("node %d is active too, in the reign of %v", id, reign)
 	}
 }
 
@@ -96,6 +99,14 @@ func TestSnapshotAndStream(t *testing.T) {
 		if !p.Fed || lagOf(p) != 0 {
 			t.Errorf("peer %d is fed: %t, with a lag of %d", p.ID, p.Fed, lagOf(p))
 		}
+	}
+	// What the standby says of it.
+	s := b.m.Status()
+	if s.Rank != 1 || s.Behind == nil || *s.Behind != 0 || s.PeerViews[0].Rank != 0 || s.PeerViews[0].Epoch != s.Epoch {
+		t.Errorf("%+v", s)
+	}
+	if id, reign, ok := b.m.Other(); !ok || id != 0 || reign != a.m.Place().Reign {
+		t.Errorf("the other active is node %d in the reign of %v, %t", id, reign, ok)
 	}
 }
 
