@@ -82,8 +82,7 @@ func entryOf(k *node.Key) entry {
 
 // keys is GET /keys.
 func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
-	v := r.URL.Query()
-	q, err := query(v)
+	q, err := queryOf(r.URL.Query())
 	if err != nil {
 		fail(w, http.StatusBadRequest, "bad-request", err.Error())
 		return
@@ -94,7 +93,7 @@ func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	keys, next, err := s.find(r.Context(), q, v.Get("order"))
+	keys, next, err := s.find(r.Context(), q)
 	if err != nil {
 		return // who asked is gone
 	}
@@ -105,7 +104,7 @@ func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
 		k := keyOf(next)
 		p.Next, p.NextHex = k.Key, k.Hex
 	}
-	if v.Get("tokens") == "text" {
+	if q.text {
 		writeJSON(w, http.StatusOK, textPage{p, topOf(keys)})
 		return
 	}
@@ -115,26 +114,40 @@ func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, p)
 }
 
-// find looks for the keys in the order that was asked for.
-func (s *Server) find(ctx context.Context, q node.Query, order string) (keys []node.Key, next []byte, err error) {
-	if order == "" {
-		return s.cfg.Node.Keys(ctx, q)
+// find looks for the keys that were asked for, in the order that was asked for.
+func (s *Server) find(ctx context.Context, q query) (keys []node.Key, next []byte, err error) {
+	switch {
+	case q.key != nil:
+		if k, ok := s.cfg.Node.Key(q.key, q.Waiters); ok {
+			keys = append(keys, k)
+		}
+		return keys, nil, nil
+	case q.order == "":
+		return s.cfg.Node.Keys(ctx, q.Query)
 	}
 	busiest, longest, err := s.cfg.Node.Top(ctx, node.TopQuery{Prefix: q.Prefix, Most: q.Limit, Waiters: q.Waiters})
-	if order == "busiest" {
+	if q.order == "busiest" {
 		return busiest, nil, err
 	}
 	return longest, nil, err
 }
 
-// query reads the parameters of /keys.
-func query(v url.Values) (q node.Query, err error) {
-	q = node.Query{Limit: defaultKeys, Waiters: defaultWaiters, MaxWaiters: maxPageWaiters}
-	known := []string{"prefix", "prefix_hex", "after", "after_hex", "limit", "waiters", "order", "tokens"}
+// query is the parameters of /keys.
+type query struct {
+	node.Query
+	key   []byte // only this one
+	order string // busiest, longest; "": that of the keys
+	text  bool   // tokens are text
+}
+
+// queryOf reads the parameters of /keys.
+func queryOf(v url.Values) (q query, err error) {
+	q.Query = node.Query{Limit: defaultKeys, Waiters: defaultWaiters, MaxWaiters: maxPageWaiters}
+	known := []string{"key", "key_hex", "prefix", "prefix_hex", "after", "after_hex", "limit", "waiters", "order", "tokens"}
 	for name, values := range v {
 		switch {
 		case !slices.Contains(known, name):
-			return q, fmt.Errorf("there is no parameter %q: want prefix, after (or prefix_hex, after_hex), limit, waiters, order, tokens", name)
+			return q, fmt.Errorf("there is no parameter %q: want key, prefix, after (or key_hex, prefix_hex, after_hex), limit, waiters, order, tokens", name)
 		case len(values) > 1:
 			return q, fmt.Errorf("the parameter %s is given %d times", name, len(values))
 		}
@@ -154,6 +167,9 @@ func query(v url.Values) (q node.Query, err error) {
 			return []byte(v.Get(name)), nil
 		}
 		return nil, nil
+	}
+	if q.key, err = bytesOf("key"); err != nil {
+		return q, err
 	}
 	if q.Prefix, err = bytesOf("prefix"); err != nil {
 		return q, err
@@ -175,8 +191,12 @@ func query(v url.Values) (q node.Query, err error) {
 		}
 		*n.to = i
 	}
+	if q.key != nil && (q.Prefix != nil || q.After != nil || v.Has("order")) {
+		return q, errors.New("key asks for one key: leave out prefix, after and order")
+	}
 	if v.Has("order") {
-		switch o := v.Get("order"); {
+		q.order = v.Get("order")
+		switch o := q.order; {
 		case o != "busiest" && o != "longest":
 			return q, fmt.Errorf("order is %q: want busiest or longest, or leave it out for the order of the keys", o)
 		case q.After != nil:
@@ -185,8 +205,10 @@ func query(v url.Values) (q node.Query, err error) {
 			return q, fmt.Errorf("limit is %d: with order, want at most %d", q.Limit, maxTop)
 		}
 	}
-	if v.Has("tokens") && v.Get("tokens") != "text" {
-		return q, fmt.Errorf("tokens is %q: want text, or leave it out for numbers", v.Get("tokens"))
+	if v.Has("tokens") {
+		if q.text = v.Get("tokens") == "text"; !q.text {
+			return q, fmt.Errorf("tokens is %q: want text, or leave it out for numbers", v.Get("tokens"))
+		}
 	}
 	return q, nil
 }

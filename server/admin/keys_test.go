@@ -79,6 +79,13 @@ func TestKeys(t *testing.T) {
 	if got := decode(t, body); at(got, "keys.0.key") != "window" || at(got, "keys.0.token") != 2.0 || at(got, "keys.1") != nil {
 		t.Errorf("of those that begin with w: %s", body)
 	}
+	_, body, _ = get(h, "GET", "/keys?key_hex=646f6f72&waiters=1")
+	if got := decode(t, body); at(got, "keys.0.key") != "door" || at(got, "keys.0.waiting") != 2.0 || at(got, "keys.0.waiters.1") != nil || at(got, "keys.1") != nil {
+		t.Errorf("one key: %s", body)
+	}
+	if _, body, _ = get(h, "GET", "/keys?key=doo"); at(decode(t, body), "keys.0") != nil {
+		t.Errorf("a key that nobody holds: %s", body)
+	}
 	_, body, _ = get(h, "GET", "/keys?waiters=1&prefix=d")
 	if got = decode(t, body); at(got, "keys.0.waiters.1") != nil || at(got, "keys.0.waiting") != 2.0 || at(got, "keys.1") != nil {
 		t.Error(body)
@@ -156,7 +163,7 @@ func TestKeysRefuses(t *testing.T) {
 	_, h := newHandler(t)
 	for _, q := range []string{
 		"limit=0", "limit=10001", "limit=x", "limit=", "waiters=-1", "waiters=1001", "prefix_hex=0", "after_hex=zz",
-		"prefix=a&prefix_hex=61", "after=a&after_hex=61", "key=a", "limit=1&limit=2",
+		"prefix=a&prefix_hex=61", "after=a&after_hex=61", "key=a&prefix=a", "key=a&after=a", "key=a&order=longest", "key=a&key_hex=61", "k=a", "limit=1&limit=2",
 		"order=", "order=key", "order=longest&after=a", "order=busiest&limit=101", "tokens=", "tokens=hex",
 	} {
 		if code, body, _ := get(h, "GET", "/keys?"+q); code != 400 || at(decode(t, body), "error") != "bad-request" {

@@ -88,6 +88,10 @@ func (n *Node) Keys(ctx context.Context, q Query) (page []Key, next []byte, err 
 	return page, next, nil
 }
 
+// Key returns one key, with the first waiters of its line. It reports false if
+// nobody holds it.
+func (n *Node) Key(key []byte, waiters int) (Key, bool) { return n.look(key, waiters, n.wall()) }
+
 // TopQuery says which keys Top returns.
 type TopQuery struct {
 	Prefix  []byte

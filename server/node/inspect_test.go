@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +193,12 @@ func TestKeysAndTop(t *testing.T) {
 		if string(k.Key) != "k029" || k.Holder.Name != "first" || k.Waiting != 30 || len(k.Waiters) != 2 || k.Until.Sub(k.Since) != 600*time.Second ||
 			k.Waiters[0].Until.Sub(k.Waiters[0].Since) != time.Minute || k.Waiters[0].Name != "" {
 			t.Errorf("%+v", k)
+		}
+		if one, ok := n.Key([]byte("k029"), 2); !ok || !reflect.DeepEqual(one, k) {
+			t.Errorf("%+v, and as part of a list %+v", one, k)
+		}
+		if one, ok := n.Key([]byte("k"), 2); ok {
+			t.Errorf("nobody holds it: %+v", one)
 		}
 		// With many waiters listed a page ends early, and nothing is left out.
 		var keys []string
