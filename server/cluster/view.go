@@ -54,7 +54,7 @@ func (m *Machine) View() View {
 	at := m.place()
 	v := View{
 		ID: m.cfg.Self, Rank: m.rank, Role: m.role.String(), Why: m.why, Mode: m.mode.String(), Place: at.String(), Epoch: m.known.String(), KnownEpoch: m.known.N,
-		Promotions: m.promotions, Handoffs: m.given, StepDowns: m.stepDowns,
+		Promotions: m.promotions, Handoffs: m.given, StepDowns: m.stepDowns, PeerViews: []PeerView{},
 		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync, MinInSync: m.cfg.MinInSync,
 	}
 	if m.role == Active {

@@ -39,7 +39,7 @@ func TestPromotion(t *testing.T) {
 	if got, want := n.m.Place(), (replica.Place{Reign: replica.Epoch{N: 1000}, Pos: 1}); got != want {
 		t.Errorf("at %v, want %v", got, want)
 	}
-	if got := n.m.Status(); got.Role != "active" || got.Mode != "serve" || got.Active != 0 || got.Syncing || got.Behind != nil {
+	if got := n.m.Status(); got.Role != "active" || got.Mode != "serve" || got.Active != 0 || got.Syncing || got.Behind != nil || got.PeerViews == nil {
 		t.Errorf("status: %+v", got)
 	}
 	if id, reign, ok := n.m.Other(); ok {
