@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stile-lock/stile/server/admin/page"
 	"github.com/stile-lock/stile/server/buildinfo"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
@@ -108,6 +109,7 @@ func (s *Server) handler() http.Handler {
 	scrape := promhttp.HandlerFor(metrics.New(s.snapshot), promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux.Handle("GET /metrics", s.reader(scrape.ServeHTTP))
 	mux.Handle("POST /break", s.changer(s.breakLock))
+	page.Mount(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 		mux.ServeHTTP(w, r)

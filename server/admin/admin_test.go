@@ -173,12 +173,12 @@ func TestOnlyReads(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/status", "/keys", "/metrics"} {
+	for _, path := range []string{"/healthz", "/readyz", "/status", "/keys", "/metrics", "/", "/page.js"} {
 		if code, _, _ := get(h, "HEAD", path); code != http.StatusOK {
 			t.Errorf("HEAD %s: %d", path, code)
 		}
 	}
-	for _, path := range []string{"/", "/keys/x", "/status/", "/debug/pprof/", "/healthz/x"} {
+	for _, path := range []string{"/x", "/keys/x", "/status/", "/debug/pprof/", "/healthz/x"} {
 		if code, _, _ := get(h, "GET", path); code != http.StatusNotFound {
 			t.Errorf("GET %s: %d", path, code)
 		}

@@ -30,8 +30,8 @@ const (
 	maxListings = 2
 )
 
-// page is the answer to /keys.
-type page struct {
+// listing is the answer to /keys.
+type listing struct {
 	Active  bool    `json:"active"`
 	Node    string  `json:"node"`
 	Held    int     `json:"held"`
@@ -41,9 +41,9 @@ type page struct {
 	NextHex string  `json:"next_hex,omitempty"`
 }
 
-// textPage has its tokens as text.
-type textPage struct {
-	page
+// textListing has its tokens as text.
+type textListing struct {
+	listing
 	Keys []topKey `json:"keys"`
 }
 
@@ -98,14 +98,14 @@ func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
 		return // who asked is gone
 	}
 	st := s.cfg.Node.Status()
-	p := page{Node: s.cfg.Addr, Held: st.Held, Waiting: st.Waiting, Keys: make([]entry, 0, len(keys))}
+	p := listing{Node: s.cfg.Addr, Held: st.Held, Waiting: st.Waiting, Keys: make([]entry, 0, len(keys))}
 	p.Active, _ = s.cfg.Node.Serving()
 	if next != nil {
 		k := keyOf(next)
 		p.Next, p.NextHex = k.Key, k.Hex
 	}
 	if q.text {
-		writeJSON(w, http.StatusOK, textPage{p, topOf(keys)})
+		writeJSON(w, http.StatusOK, textListing{p, topOf(keys)})
 		return
 	}
 	for i := range keys {

@@ -117,7 +117,7 @@ func TestKeysByPages(t *testing.T) {
 				t.Fatal("there is no last page")
 			}
 			code, body, _ := get(h, "GET", "/keys?"+q.Encode())
-			var p page
+			var p listing
 			if err := json.Unmarshal([]byte(body), &p); code != 200 || err != nil || len(p.Keys) > limit {
 				t.Fatal(code, err, body)
 			}

@@ -136,7 +136,7 @@ func TestAdminBeyondLoopback(t *testing.T) {
 			t.Errorf("GET %s: %d %s", path, code, body)
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz"} {
+	for _, path := range []string{"/healthz", "/readyz", "/", "/page.js"} { // the page asks for the secret itself
 		if code, body := ask(t, admin, "GET", path, "", ""); code != 200 {
 			t.Errorf("GET %s: %d %s", path, code, body)
 		}
