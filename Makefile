@@ -25,7 +25,7 @@ FUZZTIME ?= 60s
 SEED     ?= 0
 RUNS     ?= 2000
 ROUNDS   ?= 200
-MODULES  := protocol features server client client/fence/fencetest client/examples conformance tools bench packaging deploy
+MODULES  := protocol features server client client/fence/fencetest client/examples conformance tools bench packaging deploy browser
 
 # The modules that a release has, with all that these require (RELEASING.md).
 RELEASED   := server client conformance tools
@@ -96,6 +96,8 @@ test:
 	  echo '*** SKIPPED: the tests against Redis. To run them: apt-get install redis-server'
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  echo '*** SKIPPED: the tests against PostgreSQL. To run them: apt-get install postgresql'
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || \
+	  echo '*** SKIPPED: the page of the admin server. To try it: apt-get install chromium'
 
 race:
 	@set -e; for m in $(MODULES); do \
