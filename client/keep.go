@@ -135,6 +135,9 @@ func (k *keep) step(now time.Time) time.Duration {
 	k.req, k.sent = r, now
 	// The server may read it at any time from now on. Its maximum is not
 	// known, but is at least what it granted before, and a minute.
+	if l.adopting {
+		return left // nothing is known of the lease that this could cut
+	}
 	if soonest := now.Add(min(k.lease, max(l.lease, leastMaximum))); soonest.Before(l.expires) {
 		l.setExpires(soonest, now)
 		left = l.expires.Sub(now)
@@ -250,6 +253,7 @@ func (k *keep) good(r *request, a *protocol.Answer, now time.Time) {
 	l.check(now)
 	switch {
 	case l.state == lockHeld:
+		l.adopting = false
 		lease := a.Lease
 		if l.keepLeast > 0 {
 			lease = min(lease, l.keepLeast)

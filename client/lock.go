@@ -27,6 +27,9 @@ type Lock struct {
 	// keepLeast is the shortest lease among keeps whose answer was lost. A
 	// server may still read such a line later than a newer one.
 	keepLeast time.Duration
+	// adopting: no server has told of the lease yet, and expires is only how
+	// long [Client.Adopt] tries.
+	adopting bool
 }
 
 type lockState uint8
@@ -174,6 +177,11 @@ func (l *Lock) Release(ctx context.Context) error {
 		}
 	}
 	c.mu.Unlock()
+	return d.wait(ctx)
+}
+
+// wait returns what has become of the release.
+func (d *delivery) wait(ctx context.Context) error {
 	select {
 	case <-d.notify:
 		return d.err
@@ -183,6 +191,6 @@ func (l *Lock) Release(ctx context.Context) error {
 	case <-d.notify:
 		return d.err
 	case <-ctx.Done():
-		return &Error{Op: "release", Key: l.key, Outcome: MayHaveHappened, Err: contextError(ctx)}
+		return &Error{Op: "release", Key: d.key, Outcome: MayHaveHappened, Err: contextError(ctx)}
 	}
 }

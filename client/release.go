@@ -312,7 +312,7 @@ func (d *delivery) end(err error, outcome Outcome) {
 	d.c.due.remove(d)
 	if err != nil {
 		d.err = &Error{Op: "release", Key: d.key, Outcome: outcome, Err: err}
-		if errors.Is(err, ErrUndelivered) && d.lock != nil {
+		if errors.Is(err, ErrUndelivered) && d.notify != nil {
 			d.err.(*Error).Addrs = d.c.addrErrors(nil)
 		}
 	}
