@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -82,6 +83,35 @@ func TestByTokenWithoutServer(t *testing.T) {
 		}
 		if took := w.ms() - begun; took != 5000 {
 			t.Errorf("the release took %d ms", took)
+		}
+	})
+}
+
+// A lock that was adopted is renewed until its context ends.
+func TestRenew(t *testing.T) {
+	virtual(t, func(w *world) {
+		d := newNode()
+		w.nodeServer("n0:5625", d)
+		token := w.must(w.client("n0:5625"), "k", Lease(10*time.Second)).Token()
+		l, err := w.client("n0:5625").Adopt(bg, "k", token, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		l.Renew(ctx)
+		w.wantMs("it ended", 60000)
+		if left := time.Until(l.Expires()); left < 6*time.Second {
+			t.Errorf("%v left", left)
+		}
+		if h, _ := d.left(); h != 1 {
+			t.Error("not held after a minute")
+		}
+		l.Release(bg)
+		released := w.ms()
+		l.Renew(bg)
+		if took := w.ms() - released; took != 0 {
+			t.Errorf("it went on for %d ms after the release", took)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		l.renew(renewing)
+		l.Renew(renewing)
 	}()
 	defer func() {
 		stopRenewing()
@@ -48,9 +48,13 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 	return fn(inner, l)
 }
 
-// renew keeps the lease until ctx ends or the lock is lost.
-func (l *Lock) renew(ctx context.Context) {
-	want := l.asked
+// Renew keeps the lease, from the first third of it on, until ctx ends or the
+// lock is not held any more, and returns then; [Lock.Context] tells which. It
+// asks for the lease that the lock was acquired or adopted with. [Client.Do]
+// does this by itself. Where the server does not speak keep it returns early,
+// and the lease ends when it ends.
+func (l *Lock) Renew(ctx context.Context) {
+	want, held := l.asked, l.Context().Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -61,6 +65,8 @@ func (l *Lock) renew(ctx context.Context) {
 		timer.Reset(max(pause, time.Millisecond))
 		select {
 		case <-timer.C:
+		case <-held:
+			return
 		case <-ctx.Done():
 			return
 		}
