@@ -493,6 +493,7 @@ func (a *acquire) giveUp(reason error) {
 // servers.
 func (a *acquire) finish(lock *Lock, err error, outcome Outcome) {
 	c, now := a.c, time.Now()
+	unserved := err == ErrTimeout && (a.state == acquireParked || a.state == acquirePausing)
 	var origin *conn
 	switch a.state {
 	case acquireSent:
@@ -526,9 +527,9 @@ func (a *acquire) finish(lock *Lock, err error, outcome Outcome) {
 	a.state = acquireFinished
 	a.lock = lock
 	if err != nil {
-		e := &Error{Op: "acquire", Key: a.key, Outcome: outcome, Err: err}
+		e := &Error{Op: "acquire", Key: a.key, Outcome: outcome, Err: err, Unserved: unserved}
 		switch {
-		case err == ErrNoConnection || err == ErrNoActive:
+		case err == ErrNoConnection || err == ErrNoActive || unserved:
 			e.Addrs = c.addrErrors(a.reasons)
 		case err == ErrTimeout && len(a.reasons) > 0:
 			e.Addrs = slices.Clone(a.reasons)

@@ -91,11 +91,55 @@ func TestAcquireSwallowedDials(t *testing.T) {
 		wantErr(t, err, ErrNoConnection, DidNotHappen)
 		w.wantMs("the error came", 2000)
 		_, err = c.Acquire(bg, "k", Wait(300*time.Millisecond))
-		wantErr(t, err, ErrTimeout, DidNotHappen)
+		wantUnserved(t, err, "n0:5625", "n1:5625")
 		w.wantMs("the error came", 2300)
 		_, err = c.TryAcquire(bg, "k")
-		wantErr(t, err, ErrTimeout, DidNotHappen)
+		wantUnserved(t, err, "n0:5625", "n1:5625")
 		w.wantMs("the error came", 2500)
+	})
+}
+
+// wantUnserved wants the error of an acquire whose limit ended while no server
+// had it, with the reasons of these addresses.
+func wantUnserved(t *testing.T, err error, addrs ...string) {
+	t.Helper()
+	wantErr(t, err, ErrTimeout, DidNotHappen)
+	e := err.(*Error)
+	var got []string
+	for _, a := range e.Addrs {
+		got = append(got, a.Addr)
+	}
+	if !e.Unserved || !cmp.Equal(addrs, got) {
+		t.Errorf("unserved: %v, addresses %v, want %v", e.Unserved, got, addrs)
+	}
+}
+
+// A limit that ends tells whether a server had the acquire.
+func TestTimeoutUnserved(t *testing.T) {
+	virtual(t, func(w *world) {
+		// Refused all the time, and between two rounds at the end.
+		c := w.client("n0:5625,n1:5625", RetryFor(time.Minute))
+		_, err := c.Acquire(bg, "k", Wait(3*time.Second))
+		wantUnserved(t, err, "n0:5625", "n1:5625")
+
+		// It stands in line, and does so at the end.
+		d := newNode()
+		s := w.nodeServer("n2:5625", d)
+		c = w.client("n2:5625", RetryFor(time.Minute))
+		w.must(c, "k")
+		_, err = c.Acquire(bg, "k", Wait(3*time.Second))
+		wantErr(t, err, ErrTimeout, DidNotHappen)
+		if e := err.(*Error); e.Unserved {
+			t.Errorf("unserved: %v", e)
+		}
+
+		// It loses its place before the end.
+		time.AfterFunc(time.Second, s.stop)
+		_, err = c.Acquire(bg, "k", Wait(3*time.Second))
+		wantErr(t, err, ErrTimeout, MayHaveHappened)
+		if e := err.(*Error); !e.Unserved || len(e.Addrs) == 0 {
+			t.Errorf("not unserved: %v", e)
+		}
 	})
 }
 

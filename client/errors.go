@@ -112,8 +112,14 @@ type Error struct {
 	// Err is the reason, to be matched with [errors.Is] and [errors.As].
 	Err error
 
+	// Unserved is set with an [ErrTimeout] if no server had the acquire when
+	// the limit ended: none could be reached, or none of them served. So it
+	// says nothing about who holds the key.
+	Unserved bool
+
 	// Addrs says what each address was tried for and answered, where that
-	// explains the error: always with [ErrNoConnection] and [ErrNoActive].
+	// explains the error: always with [ErrNoConnection], [ErrNoActive] and
+	// Unserved.
 	Addrs []AddrError
 }
 
