@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -405,13 +406,25 @@ func (c *Client) exhausted(a *acquire, now time.Time) {
 		err = ErrNoActive
 	}
 	pause := redirectPause(a.rounds + 2)
-	if c.cfg.retryFor > 0 && now.Add(pause).Sub(a.start) <= c.cfg.retryFor {
+	if c.cfg.retryFor > 0 && now.Add(pause).Sub(a.start) <= c.cfg.retryFor && !c.unauthorized() {
 		a.rounds++
 		a.newRound()
 		a.pause(pause)
 		return
 	}
 	a.finish(nil, err, a.outcome())
+}
+
+// unauthorized reports whether every server refuses the client's secret.
+// Soon to show it again would change nothing, and servers count wrong ones.
+func (c *Client) unauthorized() bool {
+	for _, s := range c.slots {
+		var refused *ServerError
+		if !errors.As(s.lastErr, &refused) || refused.Code != protocol.CodeUnauthorized {
+			return false
+		}
+	}
+	return true
 }
 
 // pause routes the acquire again after d.
@@ -445,7 +458,7 @@ func (a *acquire) note(s *slot, reason string) {
 			return
 		}
 	}
-	a.reasons = append(a.reasons, AddrError{s.addr.text, reason})
+	a.reasons = append(a.reasons, AddrError{Addr: s.addr.text, Reason: reason})
 }
 
 // limitReached is called by the caller's timer: at the limit, and again when

@@ -322,7 +322,11 @@ next:
 				continue next
 			}
 		}
-		all = append(all, AddrError{s.addr.text, s.reason()})
+		a := AddrError{Addr: s.addr.text, Reason: s.reason()}
+		if s.conn == nil || !s.conn.live {
+			a.Err = s.lastErr
+		}
+		all = append(all, a)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stile-lock/stile/protocol"
 )
 
 // The beat: the first try 3 s after the drop, then every 3 s. A connection
@@ -279,6 +282,37 @@ func TestHelloRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where all servers refuse the secret, RetryFor tries no further rounds; where
+// one can't be reached, it does.
+func TestRetryForWithAWrongSecret(t *testing.T) {
+	virtual(t, func(w *world) {
+		refuse := func(s *server) {
+			s.hello = func(c *sconn, text string) bool {
+				c.send("E H 1 unauthorized")
+				return true
+			}
+		}
+		w.server("n0:5625", obliging, refuse)
+		w.server("n1:5625", obliging, refuse)
+		c := w.client("n0:5625,n1:5625", RetryFor(5*time.Second))
+		_, err := c.Acquire(bg, "k")
+		wantErr(t, err, ErrNoConnection, DidNotHappen)
+		w.wantMs("the error came", 0)
+		for _, a := range err.(*Error).Addrs {
+			var refused *ServerError
+			if !errors.As(a.Err, &refused) || refused.Code != protocol.CodeUnauthorized {
+				t.Errorf("%s: %v", a.Addr, a.Err)
+			}
+		}
+		c = w.client("n0:5625,n2:5625", RetryFor(5*time.Second))
+		_, err = c.Acquire(bg, "k")
+		wantErr(t, err, ErrNoConnection, DidNotHappen)
+		if ms := w.ms(); ms < 4000 {
+			t.Errorf("gave up after %d ms", ms)
+		}
+	})
 }
 
 // A server whose hello never comes costs a second on demand.

@@ -127,6 +127,10 @@ type Error struct {
 type AddrError struct {
 	Addr   string
 	Reason string
+
+	// Err is what the last try to connect ended with, if that is the reason:
+	// a [*ServerError] in it is the answer to the hello, as to a wrong secret.
+	Err error
 }
 
 // Error returns the whole reason on one line.

@@ -188,7 +188,7 @@ func TestErrorText(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&Error{Op: "acquire", Key: "a b", Outcome: DidNotHappen, Err: ErrNoActive, Addrs: []AddrError{{"x:1", "refused"}, {"y:2", "silent"}}},
+		{&Error{Op: "acquire", Key: "a b", Outcome: DidNotHappen, Err: ErrNoActive, Addrs: []AddrError{{Addr: "x:1", Reason: "refused"}, {Addr: "y:2", Reason: "silent"}}},
 			`stile: acquire "a b": no active server known (x:1: refused; y:2: silent)`},
 		{&Error{Op: "release", Key: "k", Err: ErrUndelivered}, `stile: release "k": not confirmed by any server within 5 seconds; it may have happened`},
 		{&Error{Op: "keep", Key: "k", Outcome: DidNotHappen, Err: &ServerError{Name: "bad-request", Text: "too long"}}, `stile: keep "k": server answered bad-request: too long`},
