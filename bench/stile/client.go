@@ -2,6 +2,7 @@ package stile
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 
 	"github.com/stile-lock/stile/bench/load"
@@ -13,6 +14,7 @@ import (
 type Client struct {
 	Addr   string
 	Secret string
+	TLS    *tls.Config // nil: none
 }
 
 // Name is part of load.Driver.
@@ -23,6 +25,9 @@ func (d Client) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	opts := []client.Option{client.Name("stile-bench")}
 	if d.Secret != "" {
 		opts = append(opts, client.Secret(d.Secret))
+	}
+	if d.TLS != nil {
+		opts = append(opts, client.TLS(d.TLS))
 	}
 	c, err := client.Dial(ctx, d.Addr, opts...)
 	if err != nil {
