@@ -91,7 +91,7 @@ func (f yamlFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 
 // ofClients are the variables that Stile's clients use.
 // A secret is not among them: who sets one there means the node to ask for it.
-var ofClients = []string{"STILE_ADDRS", "STILE_KEY", "STILE_TOKEN"}
+var ofClients = []string{"STILE_ADDRS", "STILE_ADMIN_ADDRS", "STILE_KEY", "STILE_TOKEN", "STILE_NAME", "STILE_RETRY_FOR", "STILE_TLS"}
 
 // ofKubernetes matches what a cluster sets in every pod beside a service with
 // the name stile.
