@@ -8,6 +8,8 @@ require (
 	github.com/stile-lock/stile/client v0.0.0
 	github.com/stile-lock/stile/conformance v0.0.0
 	golang.org/x/mod v0.43.0
+	golang.org/x/sys v0.50.0
+	golang.org/x/term v0.48.0
 )
 
 require github.com/stile-lock/stile/protocol v0.0.0 // indirect
