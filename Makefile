@@ -38,14 +38,16 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 BUILT   := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD 2>/dev/null)
 EPOCH   := $(shell git log -1 --format=%ct HEAD 2>/dev/null)
 INFO    := github.com/stile-lock/stile/server/buildinfo
-LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT) $(if $(VERSION),-X $(INFO).version=$(VERSION))
+CLI     := github.com/stile-lock/stile/tools/cmd/stile/cli
+LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT) $(if $(VERSION),-X $(INFO).version=$(VERSION)) \
+	-X $(CLI).commit=$(COMMIT) $(if $(VERSION),-X $(CLI).release=$(VERSION))
 
 .DEFAULT_GOAL := build
 .PHONY: build demo fence-demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants \
 	bench-smoke bench-compare stiled dist-extras snapshot snapshot-test image image-release release release-tag release-check
 
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./conformance/cmd/stile-conformance ./bench/cmd/...
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./tools/cmd/stile ./conformance/cmd/stile-conformance ./bench/cmd/...
 
 demo: build
 	$(GO) run ./tools/cmd/stile-demo -stiled bin/stiled
@@ -147,11 +149,11 @@ bench-compare: build
 stiled:
 	cd server && $(GO) build -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o ../bin/stiled ./cmd/stiled
 
-# What packages have beside the programs. A stile that there is must make its own.
+# What packages have beside the programs. stile makes its own.
 dist-extras: build
 	rm -rf bin/extras
 	cd packaging && $(GO) run ./cmd/stile-extras -out ../bin/extras -date '$(BUILT)' -version '$(COMMIT)' \
-	  $(if $(wildcard tools/cmd/stile),-own ../bin/stile) ../bin/stiled ../bin/stile-conformance
+	  -own ../bin/stile ../bin/stiled ../bin/stile-conformance
 
 snapshot:
 	$(GORELEASER) release --snapshot --clean

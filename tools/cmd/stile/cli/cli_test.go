@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stile-lock/stile/client"
+	"github.com/stile-lock/stile/protocol"
+	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
+)
+
+func TestExplain(t *testing.T) {
+	unauthorized := &client.ServerError{Code: protocol.CodeUnauthorized, Name: "unauthorized"}
+	addrs := []client.AddrError{{Addr: "a:1", Reason: "refused"}}
+	refused := []client.AddrError{{Addr: "a:1", Reason: "hello refused", Err: fmt.Errorf("hello refused: %w", unauthorized)}}
+	for _, test := range []struct {
+		err    error
+		status int
+		say    string
+	}{
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout}, 121, "not granted"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout, Unserved: true, Addrs: addrs}, 122, "a:1: refused"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: addrs}, 122, "--addrs"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: refused}, 125, "--secret-file"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoActive, Addrs: addrs}, 122, "stile status"},
+		{&client.Error{Op: "release", Key: "k", Err: client.ErrUndelivered, Addrs: addrs}, 122, "it may have happened"},
+		{&client.Error{Op: "release", Key: "k", Err: client.ErrNotHeld}, 123, "its lease has ended"},
+		{&client.Error{Op: "keep", Key: "k", Err: client.ErrLeaseLost}, 123, "lost"},
+		{&client.Error{Op: "acquire", Key: "?", Err: client.ErrBadKey}, 125, "1 to 255 bytes"},
+		{unauthorized, 125, "--secret-file"},
+		{&adminapi.Error{Addr: "a:1", Status: 429, Code: "too-many", Message: "later"}, 125, "a:1: too-many: later"},
+		{failed(7, "no %s", "way"), 7, "no way"},
+		{&exitError{130, nil}, 130, ""},
+	} {
+		status, text := explain(test.err)
+		if status != test.status || !strings.Contains(text, test.say) || strings.HasPrefix(text, "stile:") {
+			t.Errorf("%v: %d %q, want %d and %q", test.err, status, text, test.status, test.say)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	alone := func(addr string) adminapi.Answer[adminapi.Status] {
+		return adminapi.Answer[adminapi.Status]{Addr: "admin-" + addr, Got: &adminapi.Status{Addr: addr}}
+	}
+	member := func(addr, mode string, peers ...adminapi.Peer) adminapi.Answer[adminapi.Status] {
+		return adminapi.Answer[adminapi.Status]{Addr: "admin-" + addr, Got: &adminapi.Status{Addr: addr, Cluster: &adminapi.Cluster{Mode: mode, Peers: peers}}}
+	}
+	dead := adminapi.Answer[adminapi.Status]{Addr: "admin-z", Err: errors.New("admin-z: refused")}
+	for name, test := range map[string]struct {
+		nodes []adminapi.Answer[adminapi.Status]
+		want  []string // in the problems, in this order
+	}{
+		"one alone":   {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
+		"two alone":   {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
+		"all well":    {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
+		"two serve":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
+		"none serves": {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
+		"one is dead": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
+		"a problem":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
+		// Who was not asked may serve.
+		"one standby asked": {[]adminapi.Answer[adminapi.Status]{member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
+	} {
+		got := problems(test.nodes)
+		if len(got) != len(test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+			continue
+		}
+		for i, w := range test.want {
+			if !strings.Contains(got[i], w) {
+				t.Errorf("%s: %q, want %q", name, got[i], w)
+			}
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 61*time.Second + 400*time.Millisecond: "1m1s",
+		3*time.Hour + 5*time.Minute + 6*time.Second: "3h5m", 50 * time.Hour: "2d2h",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{"a/b": "a/b", "é": "é", "a\x1b[2J": `"a\x1b[2J"`, "\xff": `"\xff"`, "a\u202eb": `"a\u202eb"`} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/top"
+)
+
+type topCommand struct {
+	Every time.Duration `default:"1s" help:"Time between two looks, 100ms or more (${default})."`
+}
+
+// Help is shown by --help, and in the man page.
+func (*topCommand) Help() string {
+	return `Keys: q quits, w sorts by those who wait (busiest first), h by how long keys are held, space stops the picture, up and down move through the keys.`
+}
+
+func (k *topCommand) Run(a *app) error {
+	if k.Every < 100*time.Millisecond {
+		return failed(ExitFailure, "--every %v is too short: want 100ms or more", k.Every)
+	}
+	out, ok := a.Out.(*os.File)
+	if !ok || !term.IsTerminal(int(out.Fd())) || a.In == nil || !term.IsTerminal(int(a.In.Fd())) {
+		return failed(ExitFailure, "top needs a terminal: use `stile status` and `stile keys`, which have --json, too")
+	}
+	api, err := a.admin()
+	if err != nil {
+		return err
+	}
+	return top.Run(a.ctx, api, top.Options{Every: k.Every, In: a.In, Out: out, Colour: a.styles.on})
+}

@@ -1,0 +1,410 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// secretFile writes a secret as users do.
+func secretFile(t *testing.T, secret string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (r result) json(t *testing.T, to any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.stdout), to); err != nil {
+		t.Fatalf("%v:\n%s\n%s", err, r.stdout, r.stderr)
+	}
+}
+
+// The way of a lock through a script: taken, kept, given back, by its token.
+func TestScripts(t *testing.T) {
+	n := startNode(t)
+	type grant struct {
+		Key       string
+		Token     uint64
+		TokenText string  `json:"token_text"`
+		Lease     float64 `json:"lease_s"`
+		Expires   time.Time
+	}
+	var g grant
+	run(t, n.env(), "acquire", "k", "--lease", "5s", "--json").json(t, &g)
+	if left := time.Until(g.Expires); g.Key != "k" || g.TokenText != strconv.FormatUint(g.Token, 10) || g.Lease > 5 || g.Lease < 4 || left > 5*time.Second || left < 2*time.Second {
+		t.Errorf("%+v", g)
+	}
+	token := g.TokenText
+	var kept grant
+	run(t, n.env(), "keep", "k", "--token", token, "--lease", "1m", "--json").json(t, &kept)
+	if kept.Token != g.Token || kept.Lease < 50 {
+		t.Errorf("%+v", kept)
+	}
+	run(t, n.env(), "keep", "k", "--token", "7").want(t, 123, "not held")
+	run(t, n.env(), "release", "k", "--token", "7").want(t, 123, "not held")
+	run(t, n.env(), "release", "k").want(t, 125, "--token")
+	r := run(t, append(n.env(), "STILE_TOKEN="+token), "release", "k", "--json")
+	r.want(t, 0, `"token": `+token)
+	run(t, n.env(), "release", "k", "--token", token).want(t, 123, "not held")
+	run(t, n.env(), "keep", "k", "--token", token).want(t, 123, "not held")
+
+	// A token that nobody can read is given back.
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full here")
+	}
+	defer full.Close()
+	cmd := exec.Command(stile, "acquire", "k")
+	cmd.Env, cmd.Stdout = append(cleanEnv(), n.env()...), full
+	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 125 {
+		t.Errorf("%v", err)
+	}
+	if held, _, _ := n.count(t); held != 0 {
+		t.Errorf("%d held", held)
+	}
+}
+
+func TestKeysAndBreak(t *testing.T) {
+	n := startNode(t, "--secret-file", secretFile(t, "clients"), "--admin-secret-file", secretFile(t, "operators"))
+	env := append(n.env(), "STILE_SECRET_FILE="+secretFile(t, "clients"))
+	operator := append(env, "STILE_ADMIN_SECRET_FILE="+secretFile(t, "operators"))
+
+	run(t, n.env(), "keys").want(t, 0, "No key is held")
+	token := strings.TrimSpace(run(t, env, "acquire", "door/1", "--lease", "1m", "--name", "ann").stdout)
+	run(t, env, "acquire", "other", "--lease", "1m").want(t, 0)
+	next := begin(t, env, "lock", "door/1", "--name", "bob", "--wait", "30s", "-c", "echo $STILE_TOKEN; exec sleep 100")
+	within(t, 10*time.Second, "it waits", func() bool { _, w, _ := n.count(t); return w == 1 })
+
+	r := run(t, n.env(), "keys", "door/")
+	r.want(t, 0, "door/1", token, "bob", "waits")
+	if strings.Contains(r.stdout, "other") || strings.Contains(r.stdout, "\x1b") {
+		t.Errorf("%q", r.stdout)
+	}
+	var keys struct {
+		Active        bool
+		Held, Waiting int
+		More          bool
+		Keys          []struct {
+			Key     string
+			Token   uint64
+			Waiting int
+			Waiters []struct{ Client, Addr string }
+		}
+	}
+	run(t, n.env(), "keys", "--json").json(t, &keys)
+	if !keys.Active || keys.Held != 2 || keys.Waiting != 1 || len(keys.Keys) != 2 || keys.Keys[0].Waiters[0].Client != "bob" || keys.Keys[0].Waiters[0].Addr == "" {
+		t.Errorf("%+v", keys)
+	}
+	run(t, n.env(), "keys", "--limit", "1").want(t, 0, "there are more keys")
+
+	// Not without the secret of operators, nor without somebody who says yes.
+	run(t, n.env(), "break", "door/1", "--token", token, "--yes").want(t, 125, "--admin-secret-file")
+	run(t, env, "break", "door/1", "--token", token, "--yes").want(t, 125, "--admin-secret-file")
+	run(t, operator, "break", "door/1", "--token", token).want(t, 125, "--yes")
+	run(t, operator, "break", "door/1", "--yes").want(t, 125, "--token")
+	run(t, operator, "break", "door/2", "--token", token, "--yes").want(t, 123, "not held")
+	run(t, operator, "break", "door/1", "--token", "7", "--yes").want(t, 123, "another token", token, "stile keys door/1")
+	if held, waiting, _ := n.count(t); held != 2 || waiting != 1 {
+		t.Fatalf("%d held, %d waiting", held, waiting)
+	}
+	var broken struct {
+		Key   string
+		Token uint64
+		Next  uint64 `json:"next_token"`
+	}
+	run(t, operator, "break", "door/1", "--token", token, "--yes", "--json").json(t, &broken)
+	within(t, 5*time.Second, "the next in line has it", func() bool { return strings.Contains(next.stdout(), "\n") })
+	if got := strings.TrimSpace(next.stdout()); broken.Key != "door/1" || strconv.FormatUint(broken.Token, 10) != token || got != strconv.FormatUint(broken.Next, 10) {
+		t.Errorf("%+v, and the next in line has %s", broken, got)
+	}
+	run(t, operator, "break", "door/1", "--token", strconv.FormatUint(broken.Next, 10), "--yes").want(t, 0, "nobody waited")
+
+	run(t, append(n.env(), "STILE_SECRET_FILE="+secretFile(t, "wrong")), "acquire", "k").want(t, 125, "unauthorized", "--secret-file")
+	for _, args := range [][]string{{"acquire", "k"}, {"keys"}} {
+		run(t, append(n.env(), "STILE_SECRET_FILE=/does/not/exist"), args...).want(t, 125, "--secret-file", "/does/not/exist")
+	}
+}
+
+// A node that tells its operator that the standbys do not know yet.
+func TestBreakUncertain(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, `{"error": "uncertain", "message": "…"}`)
+	}))
+	defer s.Close()
+	env := []string{"STILE_ADMIN_ADDRS=" + s.Listener.Addr().String()}
+	run(t, env, "break", "k", "--token", "7", "--yes").want(t, 1, "was broken", "standbys", "stile keys k")
+	r := run(t, env, "break", "k", "--token", "7", "--yes", "--json")
+	r.want(t, 1, "standbys")
+	var j struct{ Uncertain bool }
+	if r.json(t, &j); !j.Uncertain {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	c := startCluster(t)
+	run(t, c.env(), "status").want(t, 0, "active", "standby", c.nodes[0].addr, c.nodes[2].admin)
+
+	// One that is not asked is named; one that does not answer is a problem.
+	r := run(t, []string{"STILE_ADMIN_ADDRS=" + c.nodes[0].admin}, "status")
+	r.want(t, 0)
+	c.nodes[1].kill()
+	within(t, 10*time.Second, "the active sees it", func() bool {
+		return strings.Contains(run(t, c.env(), "status").stdout, "says of "+c.nodes[1].addr) ||
+			strings.Contains(run(t, c.env(), "status").stdout, "does not reach "+c.nodes[1].addr)
+	})
+	r = run(t, c.env(), "status", "--json")
+	r.want(t, 1)
+	var s struct {
+		Nodes []struct {
+			Admin, Error string
+			Status       *struct{ Addr string }
+		}
+		Problems []string
+	}
+	r.json(t, &s)
+	if len(s.Nodes) != 3 || s.Nodes[1].Error == "" || s.Nodes[1].Status != nil || s.Nodes[0].Status.Addr != c.nodes[0].addr || len(s.Problems) == 0 {
+		t.Errorf("%s", r.stdout)
+	}
+
+	// A break finds the active by itself, or says where it is.
+	standby := []string{"STILE_ADMIN_ADDRS=" + c.nodes[2].admin}
+	run(t, standby, "break", "k", "--token", "7", "--yes").want(t, 125, "secret")
+	run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1"}, "status").want(t, 122, "127.0.0.1:1", "STILE_ADMIN_ADDRS")
+	run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1"}, "keys").want(t, 122, "127.0.0.1:1", "STILE_ADMIN_ADDRS")
+}
+
+func TestBreakFindsTheActive(t *testing.T) {
+	secret := secretFile(t, "operators")
+	c := startCluster(t, "--admin-secret-file", secret)
+	env := append(c.env(), "STILE_ADMIN_SECRET_FILE="+secret)
+	token := strings.TrimSpace(run(t, env, "acquire", "k", "--lease", "1m").stdout)
+	// A standby alone can only say who is active.
+	run(t, append(env, "STILE_ADMIN_ADDRS="+c.nodes[2].admin), "break", "k", "--token", token, "--yes").want(t, 122, c.nodes[0].addr, "--admin")
+	run(t, append(env, "STILE_ADMIN_ADDRS="+c.nodes[2].admin+","+c.nodes[0].admin), "break", "k", "--token", token, "--yes").want(t, 0, "k is broken")
+}
+
+func TestBench(t *testing.T) {
+	secret := secretFile(t, "clients")
+	n := startNode(t, "--secret-file", secret)
+	for _, driver := range []string{"client", "raw", "nonce"} {
+		file := filepath.Join(t.TempDir(), "result.json")
+		run(t, n.env(), "bench", "--driver", driver, "--secret-file", secret, "--duration", "200ms", "--warmup", "10ms", "-c", "2", "--json", file).want(t, 0, "pairs/s", "p99")
+		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), "airs") {
+			t.Errorf("%v: %s", err, b)
+		}
+	}
+	run(t, n.env(), "bench", "--addrs", "a:1,b:2", "--driver", "raw").want(t, 125, "active node")
+	run(t, []string{"STILE_ADDRS=127.0.0.1:1"}, "bench", "--warmup", "0s").want(t, 122, "127.0.0.1:1")
+	run(t, n.env(), "bench", "--duration", "1s").want(t, 125, "--secret-file")
+}
+
+// authority makes certificates; files are named in each.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.issue(t, "ca", nil)
+	return a
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// issue writes NAME.pem and NAME.key, for 127.0.0.1.
+func (a *authority) issue(t *testing.T, name string, by *authority) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := c, key
+	if by == nil {
+		c.IsCA, c.KeyUsage = true, x509.KeyUsageCertSign
+	} else {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return c, key
+}
+
+// mutual is the settings of a server that asks for certificates.
+func (a *authority) mutual(t *testing.T, name string) *tls.Config {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+}
+
+// TLS and certificates for both ports. What ends TLS in front of the node
+// here is not the node: what it does with TLS is its own tests' affair.
+func TestTLS(t *testing.T) {
+	secret := secretFile(t, "clients")
+	n := startNode(t, "--secret-file", secret)
+	ca := newAuthority(t)
+	ca.issue(t, "node", ca)
+	ca.issue(t, "me", ca)
+	stranger := newAuthority(t)
+
+	l, err := tls.Listen("tcp", "127.0.0.1:0", ca.mutual(t, "node"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				to, err := net.Dial("tcp", n.addr)
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				go io.Copy(to, c)
+				io.Copy(c, to)
+			}()
+		}
+	}()
+	admin := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: n.admin}))
+	admin.TLS = ca.mutual(t, "node")
+	admin.StartTLS()
+	defer admin.Close()
+
+	base := []string{"STILE_ADDRS=" + l.Addr().String(), "STILE_ADMIN_ADDRS=" + admin.URL, "STILE_SECRET_FILE=" + secret, "STILE_RETRY_FOR=200ms"}
+	me := append(base, "STILE_TLS_CA="+ca.file("ca.pem"), "STILE_TLS_CERT="+ca.file("me.pem"), "STILE_TLS_KEY="+ca.file("me.key"))
+	run(t, me, "lock", "k", "--", "sh", "-c", "echo under; exit 4").want(t, 4, "under")
+	token := strings.TrimSpace(run(t, me, "acquire", "k", "--lease", "1m").stdout)
+	run(t, me, "status").want(t, 0, n.addr)
+	run(t, me, "keys").want(t, 0, "k", token)
+	run(t, me, "break", "k", "--token", token, "--yes").want(t, 0, "broken")
+	run(t, me, "bench", "--duration", "100ms", "--warmup", "0s", "-c", "2").want(t, 0, "pairs/s")
+
+	for _, test := range []struct {
+		name  string
+		flags []string
+		say   string
+	}{
+		{"wrong authority", []string{"--tls-ca", stranger.file("ca.pem"), "--tls-cert", ca.file("me.pem"), "--tls-key", ca.file("me.key")}, "--tls-ca"},
+		{"the system's authorities", []string{"--tls"}, "--tls-ca"},
+		{"no certificate", []string{"--tls-ca", ca.file("ca.pem")}, "--tls-cert"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args := append(append([]string{"lock", "k"}, test.flags...), "--", "echo", "started")
+			r := run(t, base, args...)
+			r.want(t, 122, test.say)
+			if strings.Contains(r.stdout, "started") {
+				t.Error("the command was started without the lock")
+			}
+			run(t, base, append([]string{"status"}, test.flags...)...).want(t, 122, "tls")
+		})
+	}
+	run(t, base, "status", "--tls-cert", ca.file("me.pem")).want(t, 125, "--tls-key")
+	run(t, base, "acquire", "k", "--tls-ca", ca.file("me.key")).want(t, 125, "no certificate is in it")
+	run(t, base, "acquire", "k", "--tls-ca", "/does/not/exist").want(t, 125, "/does/not/exist")
+	// TLS to a port without it.
+	run(t, append(me, "STILE_ADDRS="+n.addr), "acquire", "k").want(t, 122)
+}
+
+// What everybody can read is told of, and no secret is ever shown.
+func TestSecretsAreNotShown(t *testing.T) {
+	n := startNode(t, "--secret-file", secretFile(t, "hunter2"))
+	file := secretFile(t, "hunter2")
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, n.env(), "acquire", "k", "-v", "--secret-file", file)
+	r.want(t, 0, "chmod 600")
+	if strings.Contains(r.stdout+r.stderr, "hunter2") {
+		t.Errorf("%s\n%s", r.stdout, r.stderr)
+	}
+	bad := secretFile(t, "hunter2 hunter3")
+	r = run(t, n.env(), "acquire", "k", "--secret-file", bad)
+	r.want(t, 125, bad)
+	if strings.Contains(r.stderr, "hunter") {
+		t.Errorf("%s", r.stderr)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		args   []string
+		status int
+		say    string
+	}{
+		{nil, 125, "stile --help"},
+		{[]string{"nonsense"}, 125, "stile --help"},
+		{[]string{"break", "k"}, 125, "stile break --help"},
+		{[]string{"--version"}, 0, "stile "},
+		{[]string{"--help"}, 0, "Usage: stile"},
+		{[]string{"lock", "--help"}, 0, "Exit status"},
+		{[]string{"completion", "tcsh"}, 125, "bash"},
+		{[]string{"completion", "bash"}, 0, "complete -F _stile stile"},
+		{[]string{"top"}, 125, "needs a terminal"},
+		{[]string{"acquire", "k", "--lease", "0s"}, 125, "--lease"},
+		{[]string{"keys", "--limit", "0"}, 125, "--limit"},
+		{[]string{"__start", "3", "4", "/bin/true", "true"}, 1, ""},
+		{[]string{"__start"}, 125, "stile lock"},
+	} {
+		t.Run(fmt.Sprint(test.args), func(t *testing.T) { run(t, nil, test.args...).want(t, test.status, test.say) })
+	}
+}

@@ -1,0 +1,313 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
+)
+
+// snapshot is what one look has found.
+type snapshot struct {
+	at    time.Time
+	nodes []adminapi.Answer[adminapi.Status]
+	page  *adminapi.Page // nil: nobody told
+}
+
+// next is the time for another look.
+type next struct{}
+
+type order uint8
+
+const (
+	byWaiting order = iota
+	byAge
+)
+
+// model is the state of the view. It changes by messages only.
+type model struct {
+	every time.Duration
+	look  func() tea.Msg
+
+	width, height int
+	now, before   *snapshot
+	rates         map[string]rate // by admin address
+	lastSeen      map[string]*adminapi.Status
+	order         order
+	paused        bool
+	top           int // the first key that is shown
+}
+
+// rate is of one node, per second.
+type rate struct{ grants, ended, expired, keeps float64 }
+
+func newModel(every time.Duration, look func() tea.Msg) *model {
+	return &model{every: every, look: look, width: 80, height: 24, lastSeen: map[string]*adminapi.Status{}}
+}
+
+// Init begins with a look.
+func (m *model) Init() tea.Cmd { return m.look }
+
+// Update takes a message in.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "q", "esc", "ctrl+c":
+			return m, tea.Quit
+		case "w":
+			m.order, m.top = byWaiting, 0
+		case "h":
+			m.order, m.top = byAge, 0
+		case "space", "p":
+			m.paused = !m.paused
+		case "down", "j":
+			m.top++
+		case "up", "k":
+			m.top--
+		case "pgdown":
+			m.top += m.height / 2
+		case "pgup":
+			m.top -= m.height / 2
+		case "home", "g":
+			m.top = 0
+		}
+		m.clampTop()
+	case snapshot:
+		if !m.paused {
+			m.take(&msg)
+		}
+		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return next{} })
+	case next:
+		return m, m.look
+	}
+	return m, nil
+}
+
+func (m *model) keys() int {
+	if m.now == nil || m.now.page == nil {
+		return 0
+	}
+	return len(m.now.page.Keys)
+}
+
+func (m *model) clampTop() { m.top = max(0, min(m.top, m.keys()-1)) }
+
+// take makes a snapshot the present one.
+func (m *model) take(s *snapshot) {
+	m.before, m.now = m.now, s
+	m.rates = map[string]rate{}
+	for _, n := range s.nodes {
+		if n.Got == nil {
+			continue
+		}
+		m.lastSeen[n.Addr] = n.Got
+		if m.before == nil {
+			continue
+		}
+		for _, b := range m.before.nodes {
+			// A node that was started again counts from 0.
+			if b.Addr != n.Addr || b.Got == nil || !b.Got.Started.Equal(n.Got.Started) || b.Got.Counts == nil || n.Got.Counts == nil {
+				continue
+			}
+			took := s.at.Sub(m.before.at).Seconds()
+			if took <= 0 {
+				continue
+			}
+			per := func(now, before uint64) float64 { return float64(now-min(now, before)) / took }
+			nc, bc := n.Got.Counts, b.Got.Counts
+			m.rates[n.Addr] = rate{
+				grants:  per(sum(nc.Grants), sum(bc.Grants)),
+				ended:   per(sum(nc.GrantsEnded), sum(bc.GrantsEnded)),
+				expired: per(nc.GrantsEnded["expired"], bc.GrantsEnded["expired"]),
+				keeps:   per(nc.Keeps, bc.Keeps),
+			}
+		}
+	}
+	if p := s.page; p != nil {
+		slices.SortStableFunc(p.Keys, func(a, b adminapi.Holding) int {
+			return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), a.Since.Compare(b.Since))
+		})
+	}
+	m.clampTop()
+}
+
+func sum(counts map[string]uint64) (n uint64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+var (
+	bold  = lipgloss.NewStyle().Bold(true)
+	faint = lipgloss.NewStyle().Faint(true)
+	green = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
+	red   = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
+)
+
+// View draws the state.
+func (m *model) View() tea.View {
+	v := tea.NewView(m.draw())
+	v.AltScreen = true
+	v.WindowTitle = "stile top"
+	return v
+}
+
+func (m *model) draw() string {
+	var lines []string
+	add := func(style lipgloss.Style, format string, args ...any) {
+		lines = append(lines, style.Render(cut(fmt.Sprintf(format, args...), m.width)))
+	}
+	plain := lipgloss.NewStyle()
+	if m.now == nil {
+		add(plain, "stile top: asking the nodes…")
+		return strings.Join(lines, "\n")
+	}
+	state := "every " + m.every.String()
+	if m.paused {
+		state = "PAUSED, space goes on"
+	}
+	add(bold, "stile top  %s  (%s)", m.now.at.Format("15:04:05"), state)
+	add(plain, "")
+	const nodeRow = "%-22s %-22s %-11s %-22s %7s %7s %8s %9s %9s"
+	add(bold, nodeRow, "ADMIN", "NODE", "ROLE", "EPOCH", "LAG", "HELD", "WAITING", "GRANTS/s", "EXPIRED/s")
+	for _, n := range m.now.nodes {
+		if n.Got == nil {
+			addr := "-"
+			if last := m.lastSeen[n.Addr]; last != nil {
+				addr = last.Addr
+			}
+			add(red, "%-22s %-22s %-11s %s", n.Addr, addr, "unreachable", clean(strings.TrimPrefix(n.Err.Error(), n.Addr+": ")))
+			continue
+		}
+		s := n.Got
+		epoch := strconv.FormatUint(s.Epoch, 10)
+		if s.Cluster != nil {
+			epoch = s.Cluster.Epoch
+		}
+		grants, expired := "-", "-"
+		if r, ok := m.rates[n.Addr]; ok {
+			grants, expired = fmt.Sprintf("%.0f", r.grants), fmt.Sprintf("%.1f", r.expired)
+		}
+		style := plain
+		if s.Serves() {
+			style = green
+		}
+		add(style, nodeRow, n.Addr, clean(s.Addr), s.RoleName(), clean(epoch), m.lag(s), strconv.Itoa(s.Held), strconv.Itoa(s.Waiting), grants, expired)
+	}
+	add(plain, "")
+	if m.now.page == nil {
+		add(red, "No node tells of its keys.")
+	} else {
+		m.drawKeys(add)
+	}
+	// The last line is for help, whatever the height.
+	const help = "q quit   w busiest   h held longest   space stop   ↑↓ move"
+	body := lines
+	if m.height < 2 {
+		return body[0]
+	}
+	if room := m.height - 1; len(body) > room {
+		body = body[:room]
+	}
+	for len(body) < m.height-1 {
+		body = append(body, "")
+	}
+	return strings.Join(append(body, faint.Render(cut(help, m.width))), "\n")
+}
+
+// lag is how far a standby is behind, as the active says.
+func (m *model) lag(of *adminapi.Status) string {
+	if of.Serves() || of.Cluster == nil {
+		return "-"
+	}
+	for _, n := range m.now.nodes {
+		if n.Got == nil || !n.Got.Serves() || n.Got.Cluster == nil {
+			continue
+		}
+		for _, p := range n.Got.Cluster.Peers {
+			if p.ID == of.Cluster.ID && p.Lag != nil {
+				return strconv.FormatUint(*p.Lag, 10)
+			}
+		}
+	}
+	return "?"
+}
+
+func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...any)) {
+	p := m.now.page
+	keys := p.Keys
+	if m.order == byAge {
+		keys = slices.Clone(keys)
+		slices.SortStableFunc(keys, func(a, b adminapi.Holding) int { return a.Since.Compare(b.Since) })
+	}
+	title := "Keys, those most waited for first"
+	if m.order == byAge {
+		title = "Keys, those held longest first"
+	}
+	if !p.Active {
+		title += " (no node is active: the copy of " + clean(p.Node) + ")"
+	}
+	if p.More() {
+		title += fmt.Sprintf(" (of the first %d)", len(keys))
+	}
+	add(bold, "%s", title)
+	const row = "%-30s %-20s %-28s %9s %9s %8s"
+	add(bold, row, "KEY", "TOKEN", "HOLDER", "HELD FOR", "ENDS IN", "WAITING")
+	if len(keys) == 0 {
+		add(lipgloss.NewStyle(), "No key is held.")
+	}
+	for _, h := range keys[min(m.top, len(keys)):] {
+		holder := h.Holder.Client
+		if holder == "" {
+			holder = h.Holder.Addr
+		}
+		if holder == "" {
+			holder = "-"
+		}
+		add(lipgloss.NewStyle(), row, cut(clean(string(h.Key)), 30), strconv.FormatUint(h.Token, 10), cut(clean(holder), 28),
+			age(m.now.at.Sub(h.Since)), age(h.Until.Sub(m.now.at)), strconv.Itoa(h.Waiting))
+	}
+}
+
+func age(d time.Duration) string {
+	d = max(d, 0)
+	if d < time.Minute {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// clean is text of others without anything that could move a cursor.
+func clean(s string) string {
+	for _, r := range s {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}
+
+// cut is as much of the text as fits.
+func cut(s string, width int) string {
+	if lipgloss.Width(s) <= width {
+		return s
+	}
+	for r := []rune(s); len(r) > 0; r = r[:len(r)-1] {
+		if t := string(r) + "…"; lipgloss.Width(t) <= width {
+			return t
+		}
+	}
+	return ""
+}

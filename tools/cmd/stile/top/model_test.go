@@ -1,0 +1,193 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// active is a look at a node that serves alone, with keys of these ages and
+// as many waiters as their place in the list.
+func active(at time.Time, granted uint64, ages ...time.Duration) snapshot {
+	p := &adminapi.Page{Active: true, Node: "n0:1"}
+	for i, age := range ages {
+		p.Keys = append(p.Keys, adminapi.Holding{
+			Key: adminapi.Key(fmt.Sprintf("key%d", i)), Token: uint64(100 + i), Waiting: i,
+			Since: at.Add(-age), Until: at.Add(10 * time.Second), Holder: adminapi.Who{Client: fmt.Sprintf("holder%d", i)},
+		})
+	}
+	lag := uint64(12)
+	return snapshot{at: at, page: p, nodes: []adminapi.Answer[adminapi.Status]{
+		{Addr: "a0:1", Got: &adminapi.Status{
+			Addr: "n0:1", Started: start, Held: len(ages), Waiting: 3,
+			Counts:  &adminapi.Counts{Grants: map[string]uint64{"at_once": granted}, GrantsEnded: map[string]uint64{"expired": granted / 10}},
+			Cluster: &adminapi.Cluster{ID: 0, Role: "active", Mode: "serve", Epoch: "5.0", Peers: []adminapi.Peer{{ID: 1, Lag: &lag}}},
+		}},
+		{Addr: "a1:1", Got: &adminapi.Status{Addr: "n1:1", Started: start, Cluster: &adminapi.Cluster{ID: 1, Role: "standby", Mode: "redirect", Epoch: "5.0"}}},
+	}}
+}
+
+func feed(m *model, msgs ...tea.Msg) tea.Cmd {
+	var cmd tea.Cmd
+	for _, msg := range msgs {
+		_, cmd = m.Update(msg)
+	}
+	return cmd
+}
+
+func press(name string) tea.Msg {
+	if len(name) == 1 {
+		return tea.KeyPressMsg{Code: rune(name[0]), Text: name}
+	}
+	return tea.KeyPressMsg{Code: map[string]rune{"space": tea.KeySpace, "down": tea.KeyDown, "up": tea.KeyUp}[name]}
+}
+
+func newTest() *model {
+	m := newModel(time.Second, func() tea.Msg { return nil })
+	feed(m, tea.WindowSizeMsg{Width: 140, Height: 20})
+	return m
+}
+
+// lineOf is the line with a text, among what is drawn.
+func lineOf(t *testing.T, m *model, text string) (int, string) {
+	t.Helper()
+	for i, l := range strings.Split(m.draw(), "\n") {
+		if strings.Contains(l, text) {
+			return i, l
+		}
+	}
+	t.Errorf("no %q in\n%s", text, m.draw())
+	return -1, ""
+}
+
+func TestRates(t *testing.T) {
+	m := newTest()
+	if !strings.Contains(m.draw(), "asking") {
+		t.Errorf("before the first look:\n%s", m.draw())
+	}
+	feed(m, active(start, 1000, time.Second))
+	if _, l := lineOf(t, m, "a0:1"); !strings.Contains(l, "active") || !strings.HasSuffix(strings.TrimRight(l, "\x1b[m "), "-") {
+		t.Errorf("rates after one look: %q", l)
+	}
+	if _, l := lineOf(t, m, "a1:1"); !strings.Contains(l, "standby") || !strings.Contains(l, " 12 ") {
+		t.Errorf("the lag that the active tells: %q", l)
+	}
+	feed(m, active(start.Add(2*time.Second), 1200, time.Second))
+	if r := m.rates["a0:1"]; r.grants != 100 || r.expired != 10 {
+		t.Errorf("%+v, want 100 and 10", r)
+	}
+	// A node that was started again counts from 0.
+	s := active(start.Add(3*time.Second), 5, time.Second)
+	s.nodes[0].Got.Started = start.Add(2500 * time.Millisecond)
+	feed(m, s)
+	if r, ok := m.rates["a0:1"]; ok {
+		t.Errorf("%+v after a restart", r)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	m := newTest()
+	feed(m, active(start, 0, 3*time.Second, 5*time.Second, 4*time.Second))
+	order := func() string {
+		out := ""
+		for _, l := range strings.Split(m.draw(), "\n") {
+			if i := strings.Index(l, "key"); i >= 0 && strings.Contains(l, "holder") {
+				out += l[i+3 : i+4]
+			}
+		}
+		return out
+	}
+	if got := order(); got != "210" {
+		t.Errorf("most waited for first: %s", got)
+	}
+	feed(m, press("h"))
+	if got := order(); got != "120" {
+		t.Errorf("held longest first: %s", got)
+	}
+	feed(m, press("w"), press("down"))
+	if got := order(); got != "10" {
+		t.Errorf("one down: %s", got)
+	}
+	feed(m, press("down"), press("down"), press("down"), press("down"))
+	if got := order(); got != "0" {
+		t.Errorf("at the end: %s", got)
+	}
+	feed(m, press("up"), press("up"), press("up"), press("up"))
+	if got := order(); got != "210" {
+		t.Errorf("at the top again: %s", got)
+	}
+}
+
+func TestPauseAndQuit(t *testing.T) {
+	m := newTest()
+	feed(m, active(start, 0, time.Second), press("space"))
+	lineOf(t, m, "PAUSED")
+	if cmd := feed(m, active(start, 0)); cmd == nil {
+		t.Error("it looks no more")
+	}
+	lineOf(t, m, "key0")
+	feed(m, press("space"), active(start, 0))
+	lineOf(t, m, "No key is held")
+	looked := false
+	m.look = func() tea.Msg { looked = true; return nil }
+	feed(m, next{})()
+	if !looked {
+		t.Error("the time came, and it did not look")
+	}
+	if cmd := feed(m, press("q")); cmd == nil || cmd() != tea.Quit() {
+		t.Error("q does not quit")
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	m := newTest()
+	feed(m, active(start, 0, time.Second))
+	s := active(start.Add(time.Second), 0)
+	s.nodes[0] = adminapi.Answer[adminapi.Status]{Addr: "a0:1", Err: errors.New("a0:1: connection refused")}
+	s.page.Active, s.page.Node = false, "n1:1"
+	feed(m, s)
+	_, l := lineOf(t, m, "unreachable")
+	if !strings.Contains(l, "n0:1") || !strings.Contains(l, "connection refused") {
+		t.Errorf("it should say which node that was, and why: %q", l)
+	}
+	lineOf(t, m, "the copy of n1:1")
+	s.page = nil
+	feed(m, s)
+	lineOf(t, m, "No node tells")
+}
+
+// What others chose as names can't write to the terminal, and nothing is
+// wider or higher than it.
+func TestFits(t *testing.T) {
+	m := newTest()
+	s := active(start, 0, make([]time.Duration, 100)...)
+	for i := range s.page.Keys {
+		s.page.Keys[i].Key = adminapi.Key(strings.Repeat("鍵", 40))
+		s.page.Keys[i].Holder.Client = "evil\x1b[2J"
+	}
+	feed(m, s)
+	if strings.Contains(m.draw(), "\x1b[2J") {
+		t.Error("a client's name clears the screen")
+	}
+	for _, size := range []tea.WindowSizeMsg{{Width: 140, Height: 20}, {Width: 40, Height: 6}, {Width: 3, Height: 1}, {Width: 0, Height: 0}} {
+		feed(m, size)
+		lines := strings.Split(m.draw(), "\n")
+		if len(lines) > max(size.Height, 1) {
+			t.Errorf("%d lines at %v", len(lines), size)
+		}
+		for _, l := range lines {
+			if w := lipgloss.Width(l); w > size.Width {
+				t.Errorf("%d columns at %v: %q", w, size, l)
+			}
+		}
+	}
+}
