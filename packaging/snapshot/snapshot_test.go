@@ -26,7 +26,7 @@ import (
 )
 
 // programs are those that every archive and package has.
-var programs = []string{"stiled", "stile-conformance"}
+var programs = []string{"stiled", "stile", "stile-conformance"}
 
 var (
 	systems       = []string{"linux", "darwin", "windows"}
