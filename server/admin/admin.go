@@ -19,6 +19,7 @@ import (
 	"github.com/stile-lock/stile/server/buildinfo"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
+	"github.com/stile-lock/stile/server/internal/secrets"
 	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/metrics"
 	"github.com/stile-lock/stile/server/node"
@@ -54,7 +55,7 @@ type Server struct {
 	cfg      Config
 	secret   atomic.Pointer[[]byte]
 	loopback bool // it listens on a loopback address
-	failures failures
+	wrong    secrets.Wrong
 	events   events
 	listings chan struct{} // has one for each listing that goes on
 	http     *http.Server
@@ -62,7 +63,7 @@ type Server struct {
 
 // New returns a server that serves nobody yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, listings: make(chan struct{}, maxListings)}
+	s := &Server{cfg: cfg, wrong: secrets.Wrong{Max: maxWrong}, listings: make(chan struct{}, maxListings)}
 	s.SetSecret(cfg.Secret)
 	s.events.s = s
 	s.http = &http.Server{

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
@@ -10,16 +8,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stile-lock/stile/server/internal/secrets"
 )
 
-const (
-	// maxFailures is how many wrong secrets an address may give in failuresFor;
-	// then it is not listened to for the rest of that time.
-	maxFailures = 10
-	failuresFor = time.Minute
-	// maxAddresses is how many addresses are remembered for that.
-	maxAddresses = 4096
-)
+// maxWrong is how many wrong secrets an address may give in a minute. This
+// machine's own counts too: a browser may try on behalf of a page.
+const maxWrong = 10
 
 // reader is for what only reads. On loopback it needs no secret, unless the
 // request names another host than this machine: then it may come from a page
@@ -57,26 +52,20 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 		fail(w, http.StatusUnauthorized, "unauthorized", "this needs the admin secret: Authorization: Bearer SECRET")
 		return false
 	}
-	from := address(r)
+	from := source(r)
 	now := time.Now()
-	if wait := s.failures.wait(from, now); wait > 0 {
+	if wait := s.wrong.Wait(from, now); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 		fail(w, http.StatusTooManyRequests, "too-many-failures", "too many wrong secrets came from this address: wait "+wait.Round(time.Second).String())
 		return false
 	}
-	if !sameSecret(*s.secret.Load(), []byte(given)) {
-		s.failures.add(from, now)
+	if !secrets.Same(*s.secret.Load(), []byte(given)) {
+		s.wrong.Add(from, now)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stile", error="invalid_token"`)
 		fail(w, http.StatusUnauthorized, "unauthorized", "the admin secret is another one")
 		return false
 	}
 	return true
-}
-
-// sameSecret takes the same time whatever the difference, in length too.
-func sameSecret(want, got []byte) bool {
-	a, b := sha256.Sum256(want), sha256.Sum256(got)
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 // namesLoopback reports whether the Host of a request is this machine.
@@ -92,73 +81,10 @@ func namesLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// address is where the request came from, without the port. One who has an
-// IPv6 network has all of its addresses.
-func address(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		if p, err := ip.Prefix(64); err == nil {
-			return p.String()
-		}
-	}
-	return ip.String()
-}
-
-// failures counts wrong secrets by address.
-type failures struct {
-	mu sync.Mutex
-	by map[string]*failed
-}
-
-type failed struct {
-	n     int
-	since time.Time
-}
-
-// wait is how long an address is not listened to.
-func (f *failures) wait(addr string, now time.Time) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	e := f.by[addr]
-	if e == nil || e.n < maxFailures {
-		return 0
-	}
-	return max(0, failuresFor-now.Sub(e.since))
-}
-
-func (f *failures) add(addr string, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.by[addr]; e != nil && now.Sub(e.since) < failuresFor {
-		e.n++
-		return
-	}
-	if len(f.by) >= maxAddresses {
-		f.forget(now)
-	}
-	if f.by == nil {
-		f.by = make(map[string]*failed)
-	}
-	f.by[addr] = &failed{1, now}
-}
-
-// forget makes room: what is over goes, or else the oldest.
-func (f *failures) forget(now time.Time) {
-	oldest := ""
-	for addr, e := range f.by {
-		if now.Sub(e.since) >= failuresFor {
-			delete(f.by, addr)
-		} else if oldest == "" || e.since.Before(f.by[oldest].since) {
-			oldest = addr
-		}
-	}
-	if len(f.by) >= maxAddresses {
-		delete(f.by, oldest)
-	}
+// source is where the request came from; not valid if that is no network.
+func source(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return secrets.Source(at.Addr())
 }
 
 // limit is a listener with at most n connections at once. Who comes on top of

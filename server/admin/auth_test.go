@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stile-lock/stile/server/internal/secrets"
 )
 
 // request makes one from an address, with a secret or none.
@@ -112,11 +114,11 @@ func TestOtherSchemes(t *testing.T) {
 // minute. Others are, and so is who gives none.
 func TestFailuresAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{}
+		s := &Server{wrong: secrets.Wrong{Max: maxWrong}}
 		s.SetSecret([]byte("s3cret"))
 		h := s.reader(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) })
 		for range 3 {
-			for i := range maxFailures {
+			for i := range maxWrong {
 				if w := request(h, "GET", "http://x/", far, fmt.Sprint("guess", i), ""); w.Code != 401 {
 					t.Fatalf("failure %d: %d", i, w.Code)
 				}
@@ -138,37 +140,6 @@ func TestFailuresAreLimited(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestFailuresAreBounded(t *testing.T) {
-	var f failures
-	now := time.Unix(0, 0)
-	for i := range 3 * maxAddresses {
-		now = now.Add(time.Microsecond)
-		f.add(fmt.Sprint(i), now)
-	}
-	if len(f.by) > maxAddresses {
-		t.Errorf("%d addresses are remembered", len(f.by))
-	}
-	if f.by[fmt.Sprint(3*maxAddresses-1)] == nil {
-		t.Error("the newest is forgotten")
-	}
-	f.add("late", now.Add(time.Hour))
-	if len(f.by) != 1 {
-		t.Errorf("%d are remembered after an hour", len(f.by))
-	}
-}
-
-func TestAddress(t *testing.T) {
-	for from, want := range map[string]string{
-		"192.0.2.7:1": "192.0.2.7", "[::ffff:192.0.2.7]:1": "192.0.2.7",
-		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[2001:db8:1:2::9]:7": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1": "fe80::/64", "@": "@",
-	} {
-		if got := address(&http.Request{RemoteAddr: from}); got != want {
-			t.Errorf("%s is %s, want %s", from, got, want)
-		}
-	}
 }
 
 // A port with as many connections as it takes turns others away, and takes

@@ -1,13 +1,12 @@
 package node
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"time"
 
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/server/gate"
+	"github.com/stile-lock/stile/server/internal/secrets"
 	"github.com/stile-lock/stile/server/lockspace"
 )
 
@@ -156,20 +155,14 @@ func (c *conn) checkSecret(secret []byte) (ok, goOn bool) {
 		refuse("too many wrong secrets came from this address, try again in a minute")
 		return false, false
 	}
-	if sameSecret(secret, r.Secret) {
+	if secrets.Same(secret, r.Secret) {
 		return true, true
 	}
 	if n.addrs.failed(c.addr, time.Now()) {
 		n.barred.Log(n.cfg.Log, slog.LevelWarn, "too many wrong secrets came from an address: it is asked in vain for a while",
-			slog.String("address", c.addr.String()), slog.Duration("for", wrongFor))
+			slog.String("address", c.addr.String()), slog.Duration("for", secrets.CountedFor))
 	}
 	c.wrong++
 	refuse("wrong secret")
 	return false, c.wrong < maxWrongSecrets
-}
-
-// sameSecret takes the same time whatever the difference, in length too.
-func sameSecret(want, got []byte) bool {
-	a, b := sha256.Sum256(want), sha256.Sum256(got)
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
