@@ -40,9 +40,9 @@ type Certs struct {
 
 // loaded is one reading of the files. It never changes.
 type loaded struct {
-	leaf         *x509.Certificate
-	server, dial *tls.Config
-	warnings     []string
+	leaf                *x509.Certificate
+	server, admin, dial *tls.Config
+	warnings            []string
 }
 
 // Open reads the files, and refuses what clients or peers would refuse later.
@@ -70,6 +70,16 @@ func (c *Certs) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load().server, nil },
+	}
+}
+
+// Admin is for the connections of operators, of whom no certificate is asked:
+// browsers, probes and scrapers have a secret. It always stands for the latest
+// files.
+func (c *Certs) Admin() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load().admin, nil },
 	}
 }
 
@@ -143,6 +153,7 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 		// One write, one record: what the kernel took of an answer is known.
 		DynamicRecordSizingDisabled: true,
 	}
+	l.admin = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 	if clientCA != nil {
 		l.server.ClientAuth, l.server.ClientCAs = tls.RequireAndVerifyClientCert, clientCA
 	}

@@ -215,9 +215,6 @@ func (c *Config) check() error {
 	if c.StateDir, err = filepath.Abs(c.StateDir); err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
-	if c.MaxConnectionsPerAddress == 0 {
-		c.MaxConnectionsPerAddress = (c.MaxConnections + 1) / 2
-	}
 	if err := c.readSecrets(); err != nil {
 		return err
 	}

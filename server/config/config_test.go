@@ -75,8 +75,8 @@ func TestDefaults(t *testing.T) {
 		Listen: "127.0.0.1:5625", Admin: "127.0.0.1:5626", StateDir: dir,
 		DefaultLease: 30 * time.Second, MaxLease: 24 * time.Hour, ReattachGrace: time.Second,
 		StopTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, HelloTimeout: time.Minute, HandshakeTimeout: 10 * time.Second,
-		MaxConnectionsPerAddress: 5000, MaxWrongSecrets: 100,
-		MaxConnections: 10_000, MaxWaiters: 1_000_000, MaxWaitersPerKey: 200_000, MaxUnanswered: 4096,
+		MaxWrongSecrets: 100,
+		MaxConnections:  10_000, MaxWaiters: 1_000_000, MaxWaitersPerKey: 200_000, MaxUnanswered: 4096,
 		Replication: "async", SyncTimeout: time.Second, Takeback: time.Second,
 		Heartbeat: 200 * time.Millisecond, FailureTimeout: time.Second, BootGrace: time.Second,
 		LogLevel: "info", LogFormat: "text",
@@ -125,7 +125,7 @@ var settings = map[string][3]struct {
 	"max-wrong-secrets":           {{"0", 0}, {"5", 5}, {"1073741824", 1 << 30}},
 	"insecure":                    {{"true", true}, {"false", false}, {"true", true}},
 	"log-level":                   {{"debug", "debug"}, {"warn", "warn"}, {"error", "error"}},
-	"max-connections-per-address": {{"0", 5000}, {"20000", 20_000}, {"1048576", 1 << 20}},
+	"max-connections-per-address": {{"0", 0}, {"20000", 20_000}, {"1048576", 1 << 20}},
 	"log-format":                  {{"json", "json"}, {"text", "text"}, {"json", "json"}},
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,6 +128,50 @@ func TestReload(t *testing.T) {
 	n.signal(syscall.SIGTERM)
 	if status := n.status(patience); status != 0 {
 		t.Errorf("status %d", status)
+	}
+}
+
+// Beyond loopback the admin port speaks HTTPS with the node's certificate, the
+// latest one, and asks operators for the secret, never for a certificate.
+func TestAdminHTTPS(t *testing.T) {
+	t.Parallel()
+	ca := testca.New(t, "ours")
+	cert, key := ca.Issue("node", []string{"127.0.0.1"}, nil)
+	n := start(t, "--admin=0.0.0.0:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File,
+		"--admin-secret-file", secretFile(t, "for-admins"))
+	_, port, err := net.SplitHostPort(n.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func() (code int, serial string) {
+		t.Helper()
+		c := http.Client{Timeout: patience, Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: ca.Pool}, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		}}
+		r, err := http.NewRequest("GET", "https://127.0.0.1:"+port+"/status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer for-admins")
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode, resp.TLS.PeerCertificates[0].SerialNumber.Text(16)
+	}
+	code, serial := get()
+	if code != 200 {
+		t.Errorf("with the secret: %d", code)
+	}
+	if code, body := ask(t, "127.0.0.1:"+port, "GET", "/status", "for-admins", ""); code != 400 {
+		t.Errorf("without TLS: %d %s", code, body)
+	}
+	ca.Issue("node", []string{"127.0.0.1"}, nil)
+	n.signal(syscall.SIGHUP)
+	n.waitFor("--tls-cert and what goes with it")
+	if _, now := get(); now == serial {
+		t.Error("after SIGHUP it has the old certificate")
 	}
 }
 

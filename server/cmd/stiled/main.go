@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +125,11 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		})
 		defer srv.Close()
 		n.setAdminSecret = srv.SetSecret
-		go func() { failed <- srv.Serve(adminListener, nil) }()
+		var https *tls.Config
+		if cfg.TLS != nil {
+			https = cfg.TLS.Admin()
+		}
+		go func() { failed <- srv.Serve(adminListener, https) }()
 	}
 	for _, w := range cfg.Warnings {
 		log.Warn(w)

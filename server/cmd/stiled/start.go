@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -59,7 +60,7 @@ func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.L
 		HandshakeTimeout: cfg.HandshakeTimeout,
 		Log:              log,
 
-		MaxConnectionsPerAddress: cfg.MaxConnectionsPerAddress,
+		MaxConnectionsPerAddress: cmp.Or(cfg.MaxConnectionsPerAddress, (cfg.MaxConnections+1)/2),
 		MaxWrongSecrets:          cfg.MaxWrongSecrets,
 	}
 	if cfg.TLS != nil {
