@@ -49,14 +49,10 @@ type textChange struct {
 	NextToken textToken `json:"next_token,omitempty"`
 }
 
+// topKey has its token as text.
 type topKey struct {
-	key
-	Token   textToken `json:"token"`
-	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until"`
-	Holder  client    `json:"holder"`
-	Waiting int       `json:"waiting"`
-	Waiters []waiter  `json:"waiters,omitempty"`
+	entry
+	Token textToken `json:"token"`
 }
 
 // events makes the events, while somebody listens, and the same for all.
@@ -213,8 +209,7 @@ func (e *events) make(ctx context.Context, t *top) []byte {
 func topOf(keys []node.Key) []topKey {
 	list := make([]topKey, 0, len(keys))
 	for i := range keys {
-		k := entryOf(&keys[i])
-		list = append(list, topKey{k.key, textToken(k.Token), k.Since, k.Until, k.Holder, k.Waiting, k.Waiters})
+		list = append(list, topKey{entryOf(&keys[i]), textToken(keys[i].Token)})
 	}
 	return list
 }

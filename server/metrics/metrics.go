@@ -103,7 +103,7 @@ var (
 
 	connections = gauge("stile_connections", "Clients that are connected.")
 	accepted    = counter("stile_connections_accepted_total", "Connections accepted on the client port, those of peers too.")
-	turnedAway  = counter("stile_connections_turned_away_total", "Connections over --max-connections.")
+	turnedAway  = counter("stile_connections_turned_away_total", "Connections over --max-connections, or over what one address may have.")
 	cutOff      = counter("stile_connections_cut_off_total", "Connections that were reset: the client did not read its answers, or they could not be given any more.")
 
 	heldKeys = gauge("stile_held_keys", "Keys that are held. Of a standby: in its copy.")
