@@ -3,22 +3,12 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +16,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stile-lock/stile/client"
+	"github.com/stile-lock/stile/conformance/testca"
+	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
 )
 
 // secretFile writes a secret as users do.
@@ -211,6 +205,43 @@ func TestBreakFindsTheActive(t *testing.T) {
 	run(t, append(env, "STILE_ADMIN_ADDRS="+c.nodes[2].admin+","+c.nodes[0].admin), "break", "k", "--token", token, "--yes").want(t, 0, "k is broken")
 }
 
+// The busiest keys are in the view however many others come before them in the
+// order of the keys, and each key is there once.
+func TestTopKeys(t *testing.T) {
+	n := startNode(t)
+	c, err := client.Dial(t.Context(), n.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const others = adminapi.MaxTop + 50
+	for i := range others {
+		if _, err := c.Acquire(t.Context(), fmt.Sprintf("a%03d", i), client.Lease(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Acquire(t.Context(), "z", client.Lease(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	go c.Acquire(t.Context(), "z")
+	api := &adminapi.Client{Addrs: []string{n.admin}}
+	within(t, 10*time.Second, "somebody waits", func() bool { _, w, _ := n.count(t); return w == 1 })
+	p, err := api.Top(t.Context(), n.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[adminapi.Key]bool{}
+	for _, h := range p.Keys {
+		if seen[h.Key] {
+			t.Errorf("%s is there twice", h.Key)
+		}
+		seen[h.Key] = true
+	}
+	if p.Held != others+1 || len(p.Keys) != adminapi.MaxTop+1 || p.Keys[0].Key != "z" || p.Keys[0].Waiting != 1 || !seen["a000"] {
+		t.Errorf("%d of %d, %+v first", len(p.Keys), p.Held, p.Keys[0])
+	}
+}
+
 func TestBench(t *testing.T) {
 	secret := secretFile(t, "clients")
 	n := startNode(t, "--secret-file", secret)
@@ -226,112 +257,20 @@ func TestBench(t *testing.T) {
 	run(t, n.env(), "bench", "--duration", "1s").want(t, 125, "--secret-file")
 }
 
-// authority makes certificates; files are named in each.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.issue(t, "ca", nil)
-	return a
-}
-
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
-
-// issue writes NAME.pem and NAME.key, for 127.0.0.1.
-func (a *authority) issue(t *testing.T, name string, by *authority) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	parent, signer := c, key
-	if by == nil {
-		c.IsCA, c.KeyUsage = true, x509.KeyUsageCertSign
-	} else {
-		parent, signer = by.cert, by.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if c, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return c, key
-}
-
-// mutual is the settings of a server that asks for certificates.
-func (a *authority) mutual(t *testing.T, name string) *tls.Config {
-	t.Helper()
-	pair, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
-}
-
-// TLS and certificates for both ports. What ends TLS in front of the node
-// here is not the node: what it does with TLS is its own tests' affair.
+// TLS and certificates for both ports of a node.
 func TestTLS(t *testing.T) {
 	secret := secretFile(t, "clients")
-	n := startNode(t, "--secret-file", secret)
-	ca := newAuthority(t)
-	ca.issue(t, "node", ca)
-	ca.issue(t, "me", ca)
-	stranger := newAuthority(t)
-
-	l, err := tls.Listen("tcp", "127.0.0.1:0", ca.mutual(t, "node"))
+	ca, stranger := testca.New(t, "ours"), testca.New(t, "other")
+	cert, key := ca.Issue("node", "127.0.0.1")
+	mine, mineKey := ca.Issue("me")
+	n := startNode(t, "--secret-file", secret, "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File, "--admin", "0.0.0.0:0")
+	_, port, err := net.SplitHostPort(n.admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				to, err := net.Dial("tcp", n.addr)
-				if err != nil {
-					return
-				}
-				defer to.Close()
-				go io.Copy(to, c)
-				io.Copy(c, to)
-			}()
-		}
-	}()
-	admin := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: n.admin}))
-	admin.TLS = ca.mutual(t, "node")
-	admin.StartTLS()
-	defer admin.Close()
 
-	base := []string{"STILE_ADDRS=" + l.Addr().String(), "STILE_ADMIN_ADDRS=" + admin.URL, "STILE_SECRET_FILE=" + secret, "STILE_RETRY_FOR=200ms"}
-	me := append(base, "STILE_TLS_CA="+ca.file("ca.pem"), "STILE_TLS_CERT="+ca.file("me.pem"), "STILE_TLS_KEY="+ca.file("me.key"))
+	base := []string{"STILE_ADDRS=" + n.addr, "STILE_ADMIN_ADDRS=https://127.0.0.1:" + port, "STILE_SECRET_FILE=" + secret, "STILE_RETRY_FOR=200ms"}
+	me := append(base, "STILE_TLS_CA="+ca.File, "STILE_TLS_CERT="+mine, "STILE_TLS_KEY="+mineKey)
 	run(t, me, "lock", "k", "--", "sh", "-c", "echo under; exit 4").want(t, 4, "under")
 	token := strings.TrimSpace(run(t, me, "acquire", "k", "--lease", "1m").stdout)
 	run(t, me, "status").want(t, 0, n.addr)
@@ -340,13 +279,14 @@ func TestTLS(t *testing.T) {
 	run(t, me, "bench", "--duration", "100ms", "--warmup", "0s", "-c", "2").want(t, 0, "pairs/s")
 
 	for _, test := range []struct {
-		name  string
-		flags []string
-		say   string
+		name   string
+		flags  []string
+		say    string
+		status int // of status: operators need no certificate
 	}{
-		{"wrong authority", []string{"--tls-ca", stranger.file("ca.pem"), "--tls-cert", ca.file("me.pem"), "--tls-key", ca.file("me.key")}, "--tls-ca"},
-		{"the system's authorities", []string{"--tls"}, "--tls-ca"},
-		{"no certificate", []string{"--tls-ca", ca.file("ca.pem")}, "--tls-cert"},
+		{"wrong authority", []string{"--tls-ca", stranger.File, "--tls-cert", mine, "--tls-key", mineKey}, "--tls-ca", 122},
+		{"the system's authorities", []string{"--tls"}, "--tls-ca", 122},
+		{"no certificate", []string{"--tls-ca", ca.File}, "--tls-cert", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := append(append([]string{"lock", "k"}, test.flags...), "--", "echo", "started")
@@ -355,14 +295,17 @@ func TestTLS(t *testing.T) {
 			if strings.Contains(r.stdout, "started") {
 				t.Error("the command was started without the lock")
 			}
-			run(t, base, append([]string{"status"}, test.flags...)...).want(t, 122, "tls")
+			run(t, base, append([]string{"status"}, test.flags...)...).want(t, test.status)
 		})
 	}
-	run(t, base, "status", "--tls-cert", ca.file("me.pem")).want(t, 125, "--tls-key")
-	run(t, base, "acquire", "k", "--tls-ca", ca.file("me.key")).want(t, 125, "no certificate is in it")
+	run(t, base, "status", "--tls-cert", mine).want(t, 125, "--tls-key")
+	run(t, base, "acquire", "k", "--tls-ca", mineKey).want(t, 125, "no certificate is in it")
 	run(t, base, "acquire", "k", "--tls-ca", "/does/not/exist").want(t, 125, "/does/not/exist")
-	// TLS to a port without it.
-	run(t, append(me, "STILE_ADDRS="+n.addr), "acquire", "k").want(t, 122)
+	// TLS to a port without it, and none to one with it.
+	plain := startNode(t, "--secret-file", secret)
+	run(t, append(me, "STILE_ADDRS="+plain.addr), "acquire", "k").want(t, 122, "do not speak TLS")
+	run(t, base, "acquire", "k").want(t, 122, "--tls-ca")
+	run(t, append(base, "STILE_ADMIN_ADDRS=http://127.0.0.1:"+port), "status").want(t, 122, "HTTPS")
 }
 
 // What everybody can read is told of, and no secret is ever shown.

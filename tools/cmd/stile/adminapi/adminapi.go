@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -234,6 +235,7 @@ type Query struct {
 	Prefix  string
 	Limit   int // 1 to 10,000
 	Waiters int // of each key, at most
+	order   string
 	after   url.Values
 }
 
@@ -275,11 +277,47 @@ func (c *Client) Keys(ctx context.Context, addr string, q Query) (*Page, error) 
 			v.Set("prefix_hex", hex.EncodeToString([]byte(q.Prefix)))
 		}
 	}
+	if q.order != "" {
+		v.Set("order", q.order)
+	}
 	for name, values := range q.after {
 		v[name] = values
 	}
 	p := new(Page)
 	return p, c.do(ctx, http.MethodGet, addr, "/keys?"+v.Encode(), nil, p)
+}
+
+// MaxTop is how many keys of each kind Top returns at most.
+const MaxTop = 100
+
+// Top asks one of the servers for the keys that most wait for, and then for
+// those that have been held for longest.
+func (c *Client) Top(ctx context.Context, addr string) (*Page, error) {
+	p, err := c.Keys(ctx, addr, Query{Limit: MaxTop, order: "busiest"})
+	if err != nil {
+		return nil, err
+	}
+	longest, err := c.Keys(ctx, addr, Query{Limit: MaxTop, order: "longest"})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range longest.Keys {
+		if !slices.ContainsFunc(p.Keys, func(b Holding) bool { return b.Key == h.Key }) {
+			p.Keys = append(p.Keys, h)
+		}
+	}
+	return p, nil
+}
+
+// Best is the active's answer, or else any; nil if there is none.
+func Best(pages []Answer[Page]) *Answer[Page] {
+	var best *Answer[Page]
+	for i, p := range pages {
+		if p.Got != nil && (best == nil || p.Got.Active && !best.Got.Active) {
+			best = &pages[i]
+		}
+	}
+	return best
 }
 
 // Break asks one of the servers.

@@ -303,22 +303,11 @@ func (k *keysCommand) Run(a *app) error {
 // best asks all servers and takes the active's answer, else any.
 func best(ctx context.Context, api *adminapi.Client, q adminapi.Query) (*adminapi.Page, string, error) {
 	pages := adminapi.All(ctx, api, func(ctx context.Context, addr string) (*adminapi.Page, error) { return api.Keys(ctx, addr, q) })
-	slices.SortStableFunc(pages, func(x, y adminapi.Answer[adminapi.Page]) int {
-		rank := func(p adminapi.Answer[adminapi.Page]) int {
-			switch {
-			case p.Got == nil:
-				return 2
-			case p.Got.Active:
-				return 0
-			}
-			return 1
-		}
-		return cmp.Compare(rank(x), rank(y))
-	})
-	if pages[0].Got == nil {
+	b := adminapi.Best(pages)
+	if b == nil {
 		return nil, "", noNode(pages)
 	}
-	return pages[0].Got, pages[0].Addr, nil
+	return b.Got, b.Addr, nil
 }
 
 func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {

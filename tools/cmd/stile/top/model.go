@@ -259,8 +259,8 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 	if !p.Active {
 		title += " (no node is active: the copy of " + clean(p.Node) + ")"
 	}
-	if p.More() {
-		title += fmt.Sprintf(" (of the first %d)", len(keys))
+	if p.Held > len(keys) {
+		title += fmt.Sprintf(" (%d of %d)", len(keys), p.Held)
 	}
 	add(bold, "%s", title)
 	const row = "%-30s %-20s %-28s %9s %9s %8s"

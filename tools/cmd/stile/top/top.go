@@ -20,10 +20,6 @@ type Options struct {
 	Colour  bool
 }
 
-// maxKeys bounds what is asked for: of more keys than these the busiest may
-// be missed, and the view says so.
-const maxKeys = 2000
-
 // Run shows the view until the user quits.
 func Run(ctx context.Context, api *adminapi.Client, o Options) error {
 	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out)}
@@ -37,20 +33,12 @@ func Run(ctx context.Context, api *adminapi.Client, o Options) error {
 // look asks all nodes. Those that do not answer in time show as such.
 func look(ctx context.Context, api *adminapi.Client) snapshot {
 	s := snapshot{}
-	keys := make(chan *adminapi.Page, 1)
-	go func() {
-		q := adminapi.Query{Limit: maxKeys}
-		pages := adminapi.All(ctx, api, func(ctx context.Context, addr string) (*adminapi.Page, error) { return api.Keys(ctx, addr, q) })
-		var best *adminapi.Page
-		for _, p := range pages {
-			if p.Got != nil && (best == nil || p.Got.Active && !best.Active) {
-				best = p.Got
-			}
-		}
-		keys <- best
-	}()
+	keys := make(chan *adminapi.Answer[adminapi.Page], 1)
+	go func() { keys <- adminapi.Best(adminapi.All(ctx, api, api.Top)) }()
 	s.nodes = adminapi.All(ctx, api, api.Status)
-	s.page = <-keys
+	if best := <-keys; best != nil {
+		s.page = best.Got
+	}
 	s.at = time.Now()
 	return s
 }
