@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stile-lock/stile/server/history"
@@ -99,6 +100,23 @@ func TestEvents(t *testing.T) {
 	if second, err := time.Parse(time.RFC3339Nano, next()["time"].(string)); err != nil || second.Sub(first) < 100*time.Millisecond {
 		t.Errorf("the next event came %v later, %v", second.Sub(first), err)
 	}
+}
+
+// A table that takes long to look through is looked through less often.
+func TestTopIsLookedForInMeasure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		connect(t, n, 1, "A a 0 600\n")
+		looked := top{at: time.Now(), took: time.Second}
+		time.Sleep(topShare*time.Second - 1)
+		if looked.look(t.Context(), n); len(looked.longest) > 0 {
+			t.Error("it looks again too soon")
+		}
+		time.Sleep(1)
+		if looked.look(t.Context(), n); len(looked.longest) != 1 {
+			t.Error("it does not look again")
+		}
+	})
 }
 
 // There is room for so many. Who does not read loses its place, and the

@@ -2,19 +2,25 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
+	"github.com/stile-lock/stile/server/node"
+	"github.com/stile-lock/stile/server/replica"
 )
 
 func decode(t *testing.T, body string) (v map[string]any) {
@@ -248,4 +254,45 @@ func TestBreakRefuses(t *testing.T) {
 	if w := request(h, "POST", "http://x/break", far, "s3cret", toBreak); w.Code != 503 || at(decode(t, w.Body.String()), "error") != "no-active" {
 		t.Errorf("a node that stops: %d %s", w.Code, w.Body)
 	}
+}
+
+// In sync mode a break goes on when who asked for it has gone, so that what is
+// noted is what has happened.
+func TestBreakGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last := uint64(0)
+		n := node.New(node.Config{
+			Tokens: func() (uint64, bool) { last++; return last, true },
+			Cluster: &node.Cluster{
+				Sync: true, HoldFor: time.Second, Kick: func() {},
+				Clock: func() time.Duration { return 0 }, PauseLimit: time.Hour,
+			},
+		})
+		t.Cleanup(func() { n.Shutdown(context.Background()) })
+		log := replica.NewLog(replica.Epoch{N: 1}, replica.Place{}, 0)
+		n.Table().SetLog(log)
+		n.Table().SetMode(cluster.Serve, "")
+		n.Table().Committed(1000)
+		connect(t, n, 1, "A k 0 600\n")
+		n.Table().Committed(log.Pos())
+		s := newServer(t, n, "s3cret")
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := httptest.NewRequestWithContext(gone, "POST", "http://x/break", strings.NewReader(`{"key": "k", "token": 1}`))
+		r.Header.Set("Authorization", "Bearer s3cret")
+		w := httptest.NewRecorder()
+		done := make(chan bool)
+		go func() { s.handler().ServeHTTP(w, r); close(done) }()
+		time.Sleep(time.Second)
+		select {
+		case <-done:
+			t.Fatalf("it did not wait for the standbys: %d %s", w.Code, w.Body)
+		default:
+		}
+		n.Table().Committed(log.Pos())
+		<-done
+		if e := s.cfg.History.Last()[0]; w.Code != 200 || e.Kind != history.Break || e.Token != 1 {
+			t.Errorf("%d %s, noted is %+v", w.Code, w.Body, e)
+		}
+	})
 }

@@ -149,6 +149,24 @@ func TestCounts(t *testing.T) {
 	})
 }
 
+// Each request that is sent to the active counts, whatever it asks for.
+func TestRedirectsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := aloneNode(t, Config{Cluster: &Cluster{
+			HoldFor: time.Second, Kick: func() {}, Clock: func() time.Duration { return 0 }, PauseLimit: time.Hour,
+		}})
+		n.Table().SetMode(cluster.Redirect, "10.0.0.9:5625")
+		a := talkTo(t, n)
+		for _, op := range []string{"A k 0 600", "R k 1", "K k 1 60", "C k n1"} {
+			a.say(op)
+			a.hear("M " + op[:1] + " k 10.0.0.9:5625")
+		}
+		if c := n.Counts(); c.Moved != 4 || c.Kept != 0 || c.Cancelled != 0 {
+			t.Errorf("%d redirects, %d keeps, %d cancels", c.Moved, c.Kept, c.Cancelled)
+		}
+	})
+}
+
 func TestKeysAndTop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := aloneNode(t, Config{})

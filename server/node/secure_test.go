@@ -70,7 +70,7 @@ func ask(t *testing.T, nc net.Conn, r *bufio.Reader, line, want string) {
 // Answers that the kernel does not take at once come whole and in order, and
 // who was slow once is served on.
 func TestSecureSlowReader(t *testing.T) {
-	_, _, dial := secureNode(t, func(c *Config) { c.WriteTimeout, c.MaxOutbound = 200*time.Millisecond, 64<<20 })
+	_, _, dial := secureNode(t, func(c *Config) { c.WriteTimeout, c.MaxOutbound = 2*time.Second, 64<<20 })
 	nc := dial()
 	const pings = 60_000
 	line := func(i int) string { return fmt.Sprintf("P %d-%s\n", i, bytes.Repeat([]byte("x"), 200)) }
@@ -88,7 +88,7 @@ func TestSecureSlowReader(t *testing.T) {
 			t.Fatalf("answer %d of %d: %.20q, %v", i, pings, got, err)
 		}
 	}
-	time.Sleep(400 * time.Millisecond)
+	time.Sleep(2100 * time.Millisecond) // past the deadline of the last slow write
 	ask(t, nc, r, "P later", "P later")
 }
 
