@@ -99,7 +99,6 @@ func TestSecureClientThatDoesNotRead(t *testing.T) {
 	holder, slow, next := dial(), dial(), dial()
 	hr, nr := bufio.NewReader(holder), bufio.NewReader(next)
 	ask(t, holder, hr, "A k 0 60", "A k 1 ")
-	slow.NetConn().(*net.TCPConn).SetReadBuffer(4096)
 	io.WriteString(slow, "A k 0 60\n")
 	for n.Status().Waiting != 1 {
 		time.Sleep(time.Millisecond)
