@@ -297,6 +297,8 @@ func TestManyKeys(t *testing.T) {
 			ok(t, w.Send("A %s 0 600", long(k)))
 			waiters++
 		}
+		_, err = w.Ask(rig.Patience, "P in-step") // they are in line before the next one's
+		ok(t, err)
 	}
 	for range 300 {
 		w, err := rig.Dial(n.Advertise)
@@ -406,6 +408,12 @@ func TestManyKeys(t *testing.T) {
 		}
 		p.picture(name)
 	}
+
+	// A lock outlives the connection of its holder.
+	ok(t, cl.Close())
+	p = open(t, browser, n.Admin, view(1280, 900))
+	p.do(click(`#list li:nth-child(3) summary`))
+	p.shows("#list [open] .detail", "Held by importer-of-all-orders-of-the-north/17 at 127.0.0.1:", "its connection has ended")
 }
 
 // long is the name of key number i.

@@ -87,15 +87,16 @@ func changeOf(e *history.Event) change {
 	c := change{Time: instant(e.Time), Kind: e.Kind, Role: e.Role, Why: e.Why, Active: e.Active, Epoch: e.Epoch}
 	if e.Kind == history.Break {
 		c.key, c.Token, c.NextToken, c.By = keyOf(e.Key), e.Token, e.NextToken, e.By
-		c.Holder = &client{e.Client, e.Addr}
+		c.Holder = &client{Name: e.Client, Addr: e.Addr}
 	}
 	return c
 }
 
-// client is somebody who is connected; see node.Client.
+// client is somebody who holds or waits; see node.Client.
 type client struct {
 	Name string `json:"client"`
 	Addr string `json:"addr"`
+	Gone bool   `json:"gone,omitempty"`
 }
 
 func clientOf(c node.Client) client { return client(c) }

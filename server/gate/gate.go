@@ -165,7 +165,7 @@ func (g *Gate) serve(now lockspace.Time, r *Request) (v Verdict, code protocol.C
 	case protocol.OpRelease:
 		ok = g.Space.Release(now, r.Key, r.Token)
 	case protocol.OpKeep:
-		lease, ok = g.Space.Keep(now, r.Key, r.Token, r.Lease)
+		lease, ok = g.Space.Keep(now, r.Session, r.Key, r.Token, r.Lease)
 	case protocol.OpCancel:
 		g.Space.Cancel(now, r.Key, r.Nonce)
 	}

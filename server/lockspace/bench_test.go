@@ -83,7 +83,7 @@ func BenchmarkKeep(b *testing.B) {
 			next, now := 0, Time(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := s.Keep(now, keys[next], uint64(next+1), time.Hour); !ok {
+				if _, ok := s.Keep(now, 1, keys[next], uint64(next+1), time.Hour); !ok {
 					b.Fatal("not held")
 				}
 				s.Effects()

@@ -19,12 +19,12 @@ type entry struct {
 	token    uint64
 	deadline Time
 	since    Time    // when it was made here, or its deadline came from another node
-	holder   Session // who was told of it last
+	holder   Session // who was told of it, or kept it, last
 	name     *name   // nil: it has no nonce
 
 	line *line // nil while nobody waits and no answer is held back
 
-	shared    bool // several sessions were told: the loss of one answer undoes nothing
+	shared    bool // several sessions know of it: the loss of one answer undoes nothing
 	inherited bool // it is older than this reign
 	renewed   bool // it was kept in this reign, or told of again
 	behind    bool // it is in s.behind
@@ -82,6 +82,12 @@ type request struct {
 }
 
 func (r *request) link() **request { return &r.chained }
+// told notes that a session knows of the grant.
+func (e *entry) told(session Session) {
+	e.shared = e.shared || e.holder != session
+	e.holder = session
+}
+
 func (r *request) home() uint32    { return turnHash(r.session, r.e) }
 
 // take makes the name, if it is one, that of the request.

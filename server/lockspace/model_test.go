@@ -320,7 +320,7 @@ func (m *model) tokenOf(key string) uint64 {
 	return 0
 }
 
-func (m *model) keep(now Time, key []byte, token uint64, lease time.Duration) (time.Duration, bool) {
+func (m *model) keep(now Time, session Session, key []byte, token uint64, lease time.Duration) (time.Duration, bool) {
 	m.begin(now)
 	m.settle(string(key))
 	g := m.grant(string(key))
@@ -329,6 +329,7 @@ func (m *model) keep(now Time, key []byte, token uint64, lease time.Duration) (t
 	}
 	lease = m.lease(lease)
 	g.ends = m.now + Time(lease)
+	g.shared = g.shared || g.first != session
 	return lease, true
 }
 

@@ -153,7 +153,7 @@ func TestAgainstModel(t *testing.T) {
 			"keep": func(t *rapid.T) {
 				step(t, g)
 				key := genKey.Draw(t, "key")
-				g.keep(key, drawToken(t, g, key, genKey), genLease.Draw(t, "lease"))
+				g.keep(drawSession(t, g), key, drawToken(t, g, key, genKey), genLease.Draw(t, "lease"))
 			},
 			"cancel": func(t *rapid.T) {
 				step(t, g)

@@ -250,12 +250,12 @@ func (g *rig) breakKey(key string, token uint64) (holder, next uint64) {
 	return holder, next
 }
 
-func (g *rig) keep(key string, token uint64, lease time.Duration) (time.Duration, bool) {
+func (g *rig) keep(session Session, key string, token uint64, lease time.Duration) (time.Duration, bool) {
 	g.t.Helper()
 	g.begin()
 	k := g.key(key)
-	want, wantOK := g.model.keep(g.now, k, token, lease)
-	got, ok := g.space.Keep(g.now, k, token, lease)
+	want, wantOK := g.model.keep(g.now, session, k, token, lease)
+	got, ok := g.space.Keep(g.now, session, k, token, lease)
 	if got != want || ok != wantOK {
 		g.t.Fatalf("Keep(%q, %d, %v) = %v, %v, want %v, %v", key, token, lease, got, ok, want, wantOK)
 	}

@@ -106,7 +106,7 @@ func (s *roleScript) run(t *testing.T, d *datadriven.TestData) string {
 			lease = a.duration(v)
 		}
 		a.end()
-		if _, ok := s.space.Keep(s.now, []byte(key), token, lease); !ok {
+		if _, ok := s.space.Keep(s.now, 0, []byte(key), token, lease); !ok {
 			out.WriteString("not held\n")
 		}
 	case "cancel":

@@ -192,7 +192,7 @@ func TestRoles(t *testing.T) {
 			"keep": func(t *rapid.T) {
 				pass(t)
 				key := genKey.Draw(t, "key")
-				p.nodes[p.active].Keep(p.now, []byte(key), p.last[key], genLease.Draw(t, "lease"))
+				p.nodes[p.active].Keep(p.now, 1, []byte(key), p.last[key], genLease.Draw(t, "lease"))
 				p.after(p.active, false)
 			},
 			"cancel": func(t *rapid.T) {

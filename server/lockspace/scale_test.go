@@ -344,7 +344,7 @@ func TestAllocs(t *testing.T) {
 			c.tokens++
 			s.Effects()
 			apply(copied, s.Changes(), 1)
-			lease, _ = s.Keep(0, c.key, c.tokens, lease)
+			lease, _ = s.Keep(0, 1, c.key, c.tokens, lease)
 			apply(copied, s.Changes(), 1)
 			s.Release(0, c.key, c.tokens)
 			apply(copied, s.Changes(), 1)
@@ -405,7 +405,7 @@ func TestAllocs(t *testing.T) {
 	t.Run("keep", func(t *testing.T) {
 		s, c := New(roomy()), cycle{key: []byte("k")}
 		c.acquire(s)
-		check(t, func() { s.Keep(0, c.key, 1, time.Minute); s.Effects() })
+		check(t, func() { s.Keep(0, 1, c.key, 1, time.Minute); s.Effects() })
 	})
 	for _, waiters := range []int{1, 100} {
 		t.Run(fmt.Sprintf("hand over with %d waiters", waiters), func(t *testing.T) {
@@ -425,7 +425,7 @@ func TestAllocs(t *testing.T) {
 				s.Effects()
 			}
 			now += Time(2 * ms)
-			s.Keep(now, key, 1, time.Hour)
+			s.Keep(now, 1, key, 1, time.Hour)
 			s.Effects()
 			s.Advance(now, 256)
 			if len(s.Effects()) != 2 {

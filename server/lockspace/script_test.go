@@ -170,9 +170,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		if v, ok := a.take("lease"); ok {
 			lease = a.duration(v)
 		}
+		by := s.grants[token].session // who was told of it
+		if v, ok := a.take("by"); ok {
+			by = s.session(v)
+		}
 		a.end()
 		result = "not held\n"
-		if lease, ok := s.keep(key, token, lease); ok {
+		if lease, ok := s.keep(by, key, token, lease); ok {
 			result = fmt.Sprintf("kept, lease %v\n", lease)
 		}
 	case "cancel":

@@ -250,8 +250,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	}
 	if n != nil && n.e == e && n.nonce == a.Nonce {
 		// Asked again: the same grant, nothing renewed.
-		e.shared = e.shared || e.holder != a.Session
-		e.holder = a.Session
+		e.told(a.Session)
 		if e.inherited {
 			// The promotion moved the deadline, and only this node knows. What
 			// the client is told, the copies must keep, and another active may
@@ -353,8 +352,9 @@ func (s *Space) giveUp(now Time, key []byte, token uint64, how EndKind) (holder,
 
 // Keep makes the lease of the grant end `lease` from now, which may be sooner
 // than before. It returns the lease granted, or false if (key, token) was not
-// held.
-func (s *Space) Keep(now Time, key []byte, token uint64, lease time.Duration) (time.Duration, bool) {
+// held. The session is the holder's from then on: who can name the token was
+// told of it, so that the loss of an earlier answer undoes nothing.
+func (s *Space) Keep(now Time, session Session, key []byte, token uint64, lease time.Duration) (time.Duration, bool) {
 	s.begin(now)
 	s.mustServe()
 	if invariants.Enabled {
@@ -371,6 +371,7 @@ func (s *Space) Keep(now Time, key []byte, token uint64, lease time.Duration) (t
 	lease = s.leaseFor(lease)
 	s.extend(e, s.now+Time(lease))
 	e.renewed = true
+	e.told(session)
 	return lease, true
 }
 

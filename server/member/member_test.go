@@ -306,7 +306,7 @@ func TestOfferOfEnded(t *testing.T) {
 			}
 			a.acquire("other", "") // else it slept, as far as can be seen
 			if renewed {
-				a.at("k", func(s *lockspace.Space) { s.Keep(a.Now(), []byte("k"), token, time.Minute) })
+				a.at("k", func(s *lockspace.Space) { s.Keep(a.Now(), 1, []byte("k"), token, time.Minute) })
 			}
 			r.heal(0, 2)
 			r.run(3 * time.Second)

@@ -31,11 +31,12 @@ type Waiter struct {
 	Until time.Time // zero: without limit
 }
 
-// Client is a client that is connected to this node. Both are empty if it is
-// connected no more, or never was.
+// Client is a client of this node. All is zero where it was never connected
+// here, or so long ago that it is forgotten.
 type Client struct {
 	Name string // from its hello
 	Addr string
+	Gone bool // its connection has ended; what it holds it still holds
 }
 
 // lookAtOnce is how many keys are looked at under one hold of a shard's lock.
@@ -200,15 +201,20 @@ func (n *Node) wall() wall { return wall{time.Now().Round(0).Add(-time.Duration(
 
 func (w wall) at(t lockspace.Time) time.Time { return w.origin.Add(time.Duration(t)) }
 
-func (n *Node) client(s lockspace.Session) (who Client) {
+func (n *Node) client(s lockspace.Session) Client {
 	if s == 0 {
-		return who
+		return Client{}
 	}
 	if c := n.connOf(s); c != nil {
-		who.Addr = remote(c.nc)
-		if name := c.name.Load(); name != nil {
-			who.Name = *name
-		}
+		return c.client()
+	}
+	return n.departed.of(s)
+}
+
+func (c *conn) client() Client {
+	who := Client{Addr: remote(c.nc)}
+	if name := c.name.Load(); name != nil {
+		who.Name = *name
 	}
 	return who
 }

@@ -244,14 +244,71 @@ func TestKeysAndTop(t *testing.T) {
 		if _, _, err := n.Keys(gone, q); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		// Who is gone has neither name nor address.
-		a.nc.Close()
-		synctest.Wait()
-		page, _, _ = n.Keys(ctx, Query{Limit: 1})
-		if page[0].Holder != (Client{}) {
-			t.Errorf("%+v", page[0].Holder)
+	})
+}
+
+// A grant outlives the connection that got it, as of a command that took a lock
+// and ended: whose it is stays known, until somebody else keeps it.
+func TestHolderThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := aloneNode(t, Config{})
+		holder := func() Client {
+			k, ok := n.Key([]byte("k"), 0)
+			if !ok {
+				t.Fatal("the key is not held")
+			}
+			return k.Holder
+		}
+		for _, c := range []struct{ name, says, hears string }{
+			{"acquires", "A k 0 600", "A k 1 600"},
+			{"keeps", "K k 1 600", "K k 1 600"},
+			{"fails", "K k 2 600", "E K k not-held"},
+		} {
+			a := talkTo(t, n)
+			a.say("H 1 " + c.name)
+			if _, err := a.in.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			a.say(c.says)
+			a.hear(c.hears)
+			want := Client{Name: c.name, Addr: "pipe"}
+			if c.name == "fails" {
+				want.Name, want.Gone = "keeps", true
+			}
+			if got := holder(); got != want {
+				t.Errorf("%s: %+v", c.name, got)
+			}
+			a.nc.Close()
+			synctest.Wait()
+			want.Gone = true
+			if got := holder(); got != want {
+				t.Errorf("%s, then gone: %+v", c.name, got)
+			}
+		}
+		if got := len(n.departed.who); got != 2 {
+			t.Errorf("%d connections are remembered: only two were told of a grant", got)
 		}
 	})
+}
+
+func TestDepartedAreBounded(t *testing.T) {
+	var d departed
+	const all = 3*maxDeparted + 1
+	for i := range lockspace.Session(all) {
+		d.add(i, Client{Name: fmt.Sprint(i)})
+	}
+	for i := range lockspace.Session(all) {
+		want := Client{}
+		if i >= all-maxDeparted {
+			want = Client{Name: fmt.Sprint(i), Gone: true}
+		}
+		if got := d.of(i); got != want {
+			t.Fatalf("%d: %+v, want %+v", i, got, want)
+		}
+	}
+	if len(d.who) != maxDeparted || len(d.ring) != maxDeparted {
+		t.Errorf("%d and %d are remembered", len(d.who), len(d.ring))
+	}
 }
 
 func TestBreak(t *testing.T) {

@@ -121,6 +121,9 @@ func (n *Node) open(nc net.Conn, slot uint32, addr netip.Addr) {
 		c.debug("connection opened")
 		c.serve()
 		c.debug("connection closed")
+		if c.out.wasTold() {
+			n.departed.add(c.session, c.client())
+		}
 		n.sessions[slot].Store(nil)
 		n.connections.Add(-1)
 		n.addrs.leave(addr)

@@ -166,6 +166,7 @@ type Node struct {
 
 	// sessions has a connection at the slot its session names; see session.
 	sessions  []atomic.Pointer[conn]
+	departed  departed
 	freeSlots chan uint32
 	conns     sync.WaitGroup
 

@@ -28,6 +28,7 @@ type outbound struct {
 	listed  bool // somebody will flush
 	writing bool // somebody writes; he goes on until buf is empty
 	closed  bool // no further answers
+	told    bool // of a grant, at some time
 
 	drained chan struct{} // closed when writing ends, if somebody waits for it
 
@@ -112,6 +113,13 @@ func (o *outbound) list(t *touched) {
 	}
 }
 
+// wasTold reports whether the connection was told of a grant.
+func (o *outbound) wasTold() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.told
+}
+
 // effect appends the answer to an acquire; see close for the result. Called
 // with the shard's lock held.
 func (o *outbound) effect(sh *shard, e *lockspace.Effect) bool {
@@ -123,6 +131,7 @@ func (o *outbound) effect(sh *shard, e *lockspace.Effect) bool {
 	start := len(buf)
 	switch e.Kind {
 	case lockspace.Granted:
+		o.told = true
 		buf = protocol.AppendGrant(buf, e.Key, e.Token, e.Lease)
 		switch {
 		case o.late.isOpen:

@@ -113,6 +113,7 @@ func (c *conn) answer(sh *shard, r *gate.Request, v gate.Verdict, code protocol.
 	case r.Op == protocol.OpRelease:
 		buf = protocol.AppendRelease(buf, r.Key, r.Token)
 	case r.Op == protocol.OpKeep:
+		c.out.told = true
 		buf = protocol.AppendKeep(buf, r.Key, r.Token, lease)
 	case r.Op == protocol.OpCancel:
 		buf = protocol.AppendCancel(buf, r.Key, r.Nonce.Bytes())

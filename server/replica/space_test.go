@@ -190,7 +190,7 @@ func (s *server) step() {
 		case 0, 1:
 			sp.Release(now, key, g.token)
 		case 2:
-			sp.Keep(now, key, g.token, 8*ms)
+			sp.Keep(now, g.session, key, g.token, 8*ms)
 		case 3:
 			sp.Undo(now, g.session, key, g.token, g.place)
 		}

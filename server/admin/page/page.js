@@ -525,7 +525,7 @@ function drawKeys(e) {
 const clientText = (c) => c.client || c.addr;
 
 // nameless says why a client has no name.
-function nameless(e) { return e.role === 'active' ? 'not known here' : 'known to the active'; }
+function nameless(e) { return e.role === 'active' ? 'not known here yet' : 'known to the active'; }
 
 function drawList(e) {
   const own = !fromEvents();
@@ -583,7 +583,7 @@ function updateKey(li, k, e) {
   const lease = left > 0 ? `lease ends in ${duration(left)}` : 'the lease is over';
   set(p.facts, `held for ${duration(seconds(k.since, e.time))}, ${lease}`);
   const waiters = k.waiters ?? [];
-  const picture = JSON.stringify([name, k.waiting, narrow.matches, waiters.map(clientText)]);
+  const picture = JSON.stringify([name, k.holder.gone, k.waiting, narrow.matches, waiters.map(clientText)]);
   if (p.picture !== picture) {
     p.picture = picture;
     const chip = (className, text, about) => {
@@ -592,7 +592,7 @@ function updateKey(li, k, e) {
       return c;
     };
     const seen = waiters.slice(0, narrow.matches ? 2 : 4);
-    p.line.replaceChildren(chip('holder', name, 'holds it'));
+    p.line.replaceChildren(chip('holder', name, k.holder.gone ? 'holds it, though its connection has ended' : 'holds it'));
     if (k.waiting) p.line.append(element('span', 'gate'), ...seen.map((w, i) => chip('', clientText(w) || 'not known here', `number ${i + 1} in line`)));
     if (k.waiting > seen.length) p.line.append(element('span', 'chip rest', seen.length ? `and ${number(k.waiting - seen.length)} more` : `${number(k.waiting)} in line`));
   }
@@ -629,7 +629,7 @@ function drawDetail(li, k, e) {
     if (node.signature !== signature) { node.signature = signature; node.replaceChildren(...children); }
   };
   const who = (c) => c.client && c.addr ? [...shown(c.client), ' at ', ...shown(c.addr)] : shown(clientText(c));
-  replace(p.holder, clientText(k.holder) ? who(k.holder) : [nameless(e)]);
+  replace(p.holder, clientText(k.holder) ? [...who(k.holder), ...(k.holder.gone ? [', its connection has ended'] : [])] : [nameless(e)]);
   set(p.token, k.token);
   set(p.since, clock(k.since));
   set(p.until, clock(k.until));

@@ -96,7 +96,7 @@ func TestKeysAndBreak(t *testing.T) {
 	within(t, 10*time.Second, "it waits", func() bool { _, w, _ := n.count(t); return w == 1 })
 
 	r := run(t, n.env(), "keys", "door/")
-	r.want(t, 0, "door/1", token, "bob", "waits")
+	r.want(t, 0, "door/1", token, "ann", ", gone", "bob", "waits")
 	if strings.Contains(r.stdout, "other") || strings.Contains(r.stdout, "\x1b") {
 		t.Errorf("%q", r.stdout)
 	}
@@ -108,12 +108,19 @@ func TestKeysAndBreak(t *testing.T) {
 			Key     string
 			Token   uint64
 			Waiting int
+			Holder  struct {
+				Client, Addr string
+				Gone         bool
+			}
 			Waiters []struct{ Client, Addr string }
 		}
 	}
 	run(t, n.env(), "keys", "--json").json(t, &keys)
 	if !keys.Active || keys.Held != 2 || keys.Waiting != 1 || len(keys.Keys) != 2 || keys.Keys[0].Waiters[0].Client != "bob" || keys.Keys[0].Waiters[0].Addr == "" {
 		t.Errorf("%+v", keys)
+	}
+	if h := keys.Keys[0].Holder; h.Client != "ann" || h.Addr == "" || !h.Gone {
+		t.Errorf("%+v, though ann acquired it and ended", h)
 	}
 	run(t, n.env(), "keys", "--limit", "1").want(t, 0, "there are more keys")
 

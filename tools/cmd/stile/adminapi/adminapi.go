@@ -204,9 +204,11 @@ func (h *Holding) UnmarshalJSON(b []byte) error {
 }
 
 // Who is a client: its name and address, "" where a node does not know them.
+// It is gone if its connection has ended: what it holds it still holds.
 type Who struct {
 	Client string `json:"client"`
 	Addr   string `json:"addr"`
+	Gone   bool   `json:"gone,omitempty"`
 }
 
 // Waiter stands in line.

@@ -243,7 +243,9 @@ type keysCommand struct {
 
 // Help is shown by --help, and in the man page.
 func (*keysCommand) Help() string {
-	return `The active node is asked. If none is, a standby tells what it knows, which is all but who the holders are.`
+	return `The active node is asked. If none is, a standby tells what it knows, which is all but who the holders are.
+
+"gone" after an address: that connection has ended, as that of stile acquire has; the lock is held all the same. A dash: the node does not know the holder yet. After a failover it does once the holder renews its lease.`
 }
 
 // Most that one page of the admin server has, and names of those who wait.
@@ -318,7 +320,7 @@ func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
 	t := newTable("KEY", "TOKEN", "HOLDER", "ADDRESS", "HELD FOR", "ENDS IN", "WAITING")
 	for _, h := range keys {
 		t.row([]string{
-			printable(string(h.Key)), strconv.FormatUint(h.Token, 10), orDash(h.Holder.Client), orDash(h.Holder.Addr),
+			printable(string(h.Key)), strconv.FormatUint(h.Token, 10), orDash(h.Holder.Client), addrOf(h.Holder),
 			short(now.Sub(h.Since)), short(h.Until.Sub(now)), strconv.Itoa(h.Waiting),
 		})
 		for _, w := range h.Waiters {
@@ -338,6 +340,13 @@ func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
 		}
 		fmt.Fprintln(a.Out, line)
 	}
+}
+
+func addrOf(w adminapi.Who) string {
+	if w.Gone {
+		return w.Addr + ", gone"
+	}
+	return orDash(w.Addr)
 }
 
 type breakCommand struct {

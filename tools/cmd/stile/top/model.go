@@ -273,10 +273,15 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 		if holder == "" {
 			holder = h.Holder.Addr
 		}
+		gone := ""
+		if h.Holder.Gone {
+			gone = ", gone"
+		}
+		holder = cut(clean(holder), 28-len(gone)) + gone
 		if holder == "" {
 			holder = "-"
 		}
-		add(lipgloss.NewStyle(), row, cut(clean(string(h.Key)), 30), strconv.FormatUint(h.Token, 10), cut(clean(holder), 28),
+		add(lipgloss.NewStyle(), row, cut(clean(string(h.Key)), 30), strconv.FormatUint(h.Token, 10), holder,
 			age(m.now.at.Sub(h.Since)), age(h.Until.Sub(m.now.at)), strconv.Itoa(h.Waiting))
 	}
 }

@@ -94,6 +94,27 @@ func TestRates(t *testing.T) {
 	}
 }
 
+func TestHolders(t *testing.T) {
+	for _, c := range []struct {
+		who  adminapi.Who
+		want string
+	}{
+		{adminapi.Who{Client: "ann", Addr: "a:1"}, " ann "},
+		{adminapi.Who{Addr: "a:1"}, " a:1 "},
+		{adminapi.Who{Client: "ann", Addr: "a:1", Gone: true}, " ann, gone "},
+		{adminapi.Who{Client: strings.Repeat("x", 40), Gone: true}, " " + strings.Repeat("x", 21) + "…, gone "},
+		{adminapi.Who{}, " - "},
+	} {
+		m := newTest()
+		s := active(start, 0, time.Second)
+		s.page.Keys[0].Holder = c.who
+		feed(m, s)
+		if _, l := lineOf(t, m, "key0"); !strings.Contains(l, c.want) {
+			t.Errorf("%+v: %q", c.who, l)
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	m := newTest()
 	feed(m, active(start, 0, 3*time.Second, 5*time.Second, 4*time.Second))
