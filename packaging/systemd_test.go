@@ -1,12 +1,20 @@
 package packaging
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func read(t *testing.T, name string) string {
@@ -37,9 +45,42 @@ func TestExampleSettings(t *testing.T) {
 	all := regexp.MustCompile(`(?m)^listen: .*\n`).ReplaceAllString(example, "")
 	all = regexp.MustCompile(`(?m)^#(\S|  - )`).ReplaceAllString(all, "$1")
 	credentials := secrets(t, "stile_")
+	issue(t, credentials, "10.0.0.1")
 	all = strings.ReplaceAll(all, "/run/credentials/stiled.service", credentials)
 	c = settings(t, []string{"--config", write(all)}, nil, strings.NewReplacer())
 	member(t, c, 0)
+	if c.TLS == nil || len(c.Warnings) > 0 {
+		t.Errorf("TLS is %v, with the warnings %q", c.TLS, c.Warnings)
+	}
+}
+
+// issue writes an authority and the certificate of a node, as the example names
+// them.
+func issue(t *testing.T, dir, ip string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	// One certificate is its own authority.
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(365 * 24 * time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(ip)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	must(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(err)
+	for name, block := range map[string]*pem.Block{
+		"node.pem": {Type: "CERTIFICATE", Bytes: der}, "ca.pem": {Type: "CERTIFICATE", Bytes: der},
+		"node.key": {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		must(os.WriteFile(filepath.Join(dir, "stile_"+name), pem.EncodeToMemory(block), 0o600))
+	}
 }
 
 func TestUnit(t *testing.T) {
