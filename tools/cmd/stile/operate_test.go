@@ -63,6 +63,11 @@ func TestScripts(t *testing.T) {
 	run(t, n.env(), "keep", "k", "--token", "7").want(t, 123, "not held")
 	run(t, n.env(), "release", "k", "--token", "7").want(t, 123, "not held")
 	run(t, n.env(), "release", "k").want(t, 125, "--token")
+	run(t, n.env(), "release", "k", "--token", "007").want(t, 123, "not held")
+	for _, none := range []string{"0", "0x10", "1_0", "1.5", "-1", "", "18446744073709551616"} {
+		run(t, n.env(), "release", "k", "--token="+none).want(t, 125, "no token", none)
+		run(t, append(n.env(), "STILE_TOKEN="+none), "keep", "k").want(t, 125, "oken")
+	}
 	r := run(t, append(n.env(), "STILE_TOKEN="+token), "release", "k", "--json")
 	r.want(t, 0, `"token": `+token)
 	run(t, n.env(), "release", "k", "--token", token).want(t, 123, "not held")

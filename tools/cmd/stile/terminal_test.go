@@ -72,14 +72,19 @@ func (s *shell) send(text string) {
 	}
 }
 
+// all is what was on the terminal so far.
+func (s *shell) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
 // expect waits for a text, behind the one that it found last.
 func (s *shell) expect(text string) {
 	s.t.Helper()
 	end := time.Now().Add(15 * time.Second)
 	for {
-		s.mu.Lock()
-		all := s.text.String()
-		s.mu.Unlock()
+		all := s.all()
 		if i := strings.Index(all[s.read:], text); i >= 0 {
 			s.read += i + len(text)
 			return
@@ -112,6 +117,37 @@ func TestControlC(t *testing.T) {
 	s.expect("status 130")
 	within(t, 5*time.Second, "nobody waits", func() bool { _, w, _ := n.count(t); return w == 0 })
 	run(t, n.env(), "release", "k", "--token", token).want(t, 0)
+}
+
+// Ctrl+C ends a script, too, and is not taken for a failure after which it
+// goes on: while the command runs, and while it waits for the lock.
+func TestControlCInAScript(t *testing.T) {
+	n := startNode(t)
+	s := startShell(t, n.env())
+	script := filepath.Join(t.TempDir(), "script")
+	text := "for i in 1 2 3; do $STILE lock k -- sh -c 'echo be''gun; exec sleep 1000'; echo went on; done\n"
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	interrupted := func() {
+		s.send("\x03")
+		s.expect("ready> ")
+		s.send("echo status $?\n")
+		s.expect("status 130")
+		if strings.Contains(s.all(), "went on") {
+			t.Fatalf("the script went on:\n%s", s.all())
+		}
+		within(t, 5*time.Second, "nobody waits", func() bool { _, w, _ := n.count(t); return w == 0 })
+	}
+	s.send("bash " + script + "\n")
+	s.expect("begun")
+	interrupted()
+	within(t, 5*time.Second, "nothing is held", func() bool { h, _, _ := n.count(t); return h == 0 })
+
+	run(t, n.env(), "acquire", "k", "--lease", "1m").want(t, 0)
+	s.send("bash " + script + "\n")
+	within(t, 10*time.Second, "it waits", func() bool { _, w, _ := n.count(t); return w == 1 })
+	interrupted()
 }
 
 func TestControlZ(t *testing.T) {

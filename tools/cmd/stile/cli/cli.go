@@ -12,7 +12,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"reflect"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/stile-lock/stile/client"
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
+	"github.com/stile-lock/stile/tools/cmd/stile/job"
 )
 
 // Exit statuses of all commands. Those of `stile lock` are few of the many
@@ -96,13 +99,17 @@ type app struct {
 type exitError struct {
 	status int
 	err    error
+
+	// The process ends by SIGINT, where it can: it, or its command, got one.
+	interrupted bool
+	ofTerminal  bool // so did all of the terminal's job
 }
 
 func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 func (e *exitError) Unwrap() error { return e.err }
 
 func failed(status int, format string, args ...any) error {
-	return &exitError{status, fmt.Errorf(format, args...)}
+	return &exitError{status: status, err: fmt.Errorf(format, args...)}
 }
 
 const description = `The command line of Stile, a lock server: fair (FIFO) locks with leases and fencing tokens.
@@ -118,8 +125,35 @@ func New(c *CLI, opts ...kong.Option) (*kong.Kong, error) {
 		kong.Description(description),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Vars{"version": version()},
+		kong.KindMapper(reflect.String, kong.MapperFunc(asGiven)),
+		kong.NamedMapper("token", kong.MapperFunc(token)),
 		kong.ExplicitGroups([]kong.Group{{Key: "Servers", Title: "Servers:"}, {Key: "Security", Title: "Security:"}}),
 	}, opts...)...)
+}
+
+// asGiven takes a text byte by byte: keys, files and the arguments of commands
+// need not be UTF-8. The mapper of kong turns what is none into U+FFFD.
+func asGiven(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("string")
+	if err == nil {
+		target.SetString(fmt.Sprint(t.Value))
+	}
+	return err
+}
+
+// token takes a fencing token, which is decimal: 010 is 10.
+func token(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("token")
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprint(t.Value)
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is no token: that is a whole number from 1 on, as acquire and keys print it", text)
+	}
+	target.SetUint(n)
+	return nil
 }
 
 // Run runs the command line and returns the exit status.
@@ -152,6 +186,10 @@ func Run(args []string, s Streams) int {
 	status, text := explain(err)
 	if text != "" {
 		fmt.Fprintf(s.Err, "stile: %s\n", text)
+	}
+	var e *exitError
+	if errors.As(err, &e) && e.interrupted {
+		job.Interrupt(e.ofTerminal)
 	}
 	return status
 }

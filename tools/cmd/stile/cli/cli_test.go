@@ -33,7 +33,7 @@ func TestExplain(t *testing.T) {
 		{unauthorized, 125, "--secret-file"},
 		{&adminapi.Error{Addr: "a:1", Status: 429, Code: "too-many", Message: "later"}, 125, "a:1: too-many: later"},
 		{failed(7, "no %s", "way"), 7, "no way"},
-		{&exitError{130, nil}, 130, ""},
+		{&exitError{status: 130}, 130, ""},
 	} {
 		status, text := explain(test.err)
 		if status != test.status || !strings.Contains(text, test.say) || strings.HasPrefix(text, "stile:") {

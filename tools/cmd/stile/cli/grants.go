@@ -71,7 +71,7 @@ func (a *app) acquire(c *client.Client, key string, w waiting, lease time.Durati
 		if err == nil {
 			lock.Release(a.ctx)
 		}
-		return nil, &exitError{job.Status(got), nil}
+		return nil, &exitError{status: job.Status(got), interrupted: got == os.Interrupt}
 	}
 	var e *client.Error
 	if errors.Is(err, client.ErrTimeout) && !(errors.As(err, &e) && e.Unserved) {
@@ -158,7 +158,7 @@ func (k *acquireCommand) Run(a *app) error {
 // named is a grant as keep and release are told of it.
 type named struct {
 	Key   string `arg:"" help:"The key."`
-	Token uint64 `short:"t" required:"" env:"STILE_TOKEN" placeholder:"N" help:"The token, as acquire printed it."`
+	Token uint64 `type:"token" short:"t" required:"" env:"STILE_TOKEN" placeholder:"N" help:"The token, as acquire printed it."`
 }
 
 type keepCommand struct {

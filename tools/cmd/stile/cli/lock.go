@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,11 +39,11 @@ func (*lockCommand) Help() string {
     stile lock backup -- tar cf /backup/new.tar /data
     stile lock backup --no-wait -c 'tar cf - /data | ssh other dd of=new.tar'
 
-The command has a process group of its own. Signals that stile gets go to all of it, and it has the terminal, so that Ctrl+C and Ctrl+Z work. While it is stopped the lease is not renewed; fg goes on only if the lock is still held.
+The command has a process group of its own. Signals that stile gets go to all of it, and it has the terminal, so that Ctrl+C and Ctrl+Z work. While Ctrl+Z has stopped both, the lease is not renewed; fg goes on only if the lock is still held. A command that alone is stopped (kill -STOP) keeps the lock.
 
 If the lease can't be renewed, the group gets SIGTERM before it ends, and SIGKILL after the grace, still before its end. A second process sees to that should stile be stopped or killed. Processes that leave the group (daemons) are out of reach, and so is a machine that stands still as a whole: what KEY protects should refuse a lower STILE_TOKEN than the highest it has seen.
 
-Exit status: that of the command, 128+N if signal N has ended it; 121 not obtained in time, 122 no server, 123 the lock was lost, 125 stile failed otherwise, 126 the command can't be started, 127 it was not found.`
+Exit status: that of the command, 128+N if signal N has ended it (Ctrl+C ends stile as well, and a script that it is part of); 121 not obtained in time, 122 no server, 123 the lock was lost, 125 stile failed otherwise, 126 the command can't be started, 127 it was not found.`
 }
 
 func (k *lockCommand) check() (command job.Command, err error) {
@@ -129,7 +131,11 @@ func (k *lockCommand) Run(a *app) error {
 	renewing, stopRenewing := context.WithCancel(a.ctx)
 	defer stopRenewing()
 	go lock.Renew(renewing)
-	command.Env = append(os.Environ(), "STILE_KEY="+k.Key, "STILE_TOKEN="+strconv.FormatUint(lock.Token(), 10))
+	// Of another lock around this one.
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "STILE_KEY=") || strings.HasPrefix(kv, "STILE_TOKEN=")
+	})
+	command.Env = append(env, "STILE_KEY="+k.Key, "STILE_TOKEN="+strconv.FormatUint(lock.Token(), 10))
 	out, err := job.Run(command, lock, job.Options{
 		Lease: k.Lease, Grace: k.Grace, Leftover: job.Leftover(k.Leftover), Signals: signals, Warn: a.warn,
 	})
@@ -172,7 +178,7 @@ func (k *lockCommand) Run(a *app) error {
 		a.warn("the lock could not be given back: it is free at the end of its lease, in %v at most: %v", k.Lease, releaseErr)
 	}
 	if out.Status != 0 {
-		return &exitError{out.Status, nil}
+		return &exitError{status: out.Status, interrupted: out.Interrupted, ofTerminal: true}
 	}
 	return nil
 }
@@ -187,7 +193,9 @@ func (k *lockCommand) withStatus(err error) error {
 		status = k.NoServerExitCode
 	}
 	if text == "" {
-		return &exitError{status, nil}
+		var e *exitError
+		errors.As(err, &e)
+		return e // a signal
 	}
 	return failed(status, "%s", text)
 }

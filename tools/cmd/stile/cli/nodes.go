@@ -73,7 +73,7 @@ func (a *app) judge(nodes []adminapi.Answer[adminapi.Status], tell bool) error {
 			fmt.Fprintln(a.Out, a.styles.bad("! "+p))
 		}
 	}
-	return &exitError{ExitUnwell, nil}
+	return &exitError{status: ExitUnwell}
 }
 
 // noNode is the error when no admin server could be asked.
@@ -351,7 +351,7 @@ func addrOf(w adminapi.Who) string {
 
 type breakCommand struct {
 	Key   string `arg:"" help:"The key."`
-	Token uint64 `required:"" placeholder:"N" help:"The token of the holder, as stile keys shows it: nobody else is hit."`
+	Token uint64 `type:"token" required:"" placeholder:"N" help:"The token of the holder, as stile keys shows it: nobody else is hit."`
 	Yes   bool   `short:"y" help:"Do not ask."`
 	JSON  bool   `help:"Print key, token and the next holder's token as JSON."`
 }

@@ -51,6 +51,10 @@ type Options struct {
 type Outcome struct {
 	Status int  // of the command; 128+n if signal n ended it
 	Lost   bool // the lease was lost, or about to be; the command was ended for it
+
+	// Interrupted: SIGINT ended the command while it had the terminal, as of
+	// Ctrl+C there.
+	Interrupted bool
 }
 
 // ErrTooLate is the error of Run when so little is left of the lease that the

@@ -20,6 +20,9 @@ func Catch(to chan os.Signal) { signal.Notify(to, os.Interrupt) }
 // Ends reports whether a signal ends a process that does nothing about it.
 func Ends(os.Signal) bool { return true }
 
+// Interrupt does nothing here.
+func Interrupt(bool) {}
+
 // Status is the exit status of a program that a signal ends.
 func Status(os.Signal) int { return 130 }
 

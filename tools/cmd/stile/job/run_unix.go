@@ -93,6 +93,21 @@ func Ends(s os.Signal) bool {
 	return true
 }
 
+// Interrupt ends this process as Ctrl+C does, and with it the rest of its
+// group if that has the terminal in common. A shell that runs a script then
+// ends, too, and does not go on with the next line, as it would after an exit
+// status. It returns where SIGINT is ignored.
+func Interrupt(group bool) {
+	signal.Reset(syscall.SIGINT)
+	to := os.Getpid()
+	if group {
+		to = 0
+	}
+	if syscall.Kill(to, syscall.SIGINT) == nil && !signal.Ignored(syscall.SIGINT) {
+		time.Sleep(time.Second) // it is on its way
+	}
+}
+
 // Status is the exit status of a program that a signal ends.
 func Status(s os.Signal) int { return 128 + int(s.(syscall.Signal)) }
 
@@ -248,6 +263,7 @@ func (r *run) reap() {
 			r.stopped(ws.StopSignal())
 		case ws.Signaled():
 			r.exited, r.out.Status = true, 128+int(ws.Signal())
+			r.out.Interrupted = ws.Signal() == syscall.SIGINT && r.tty.has(r.child)
 		default:
 			r.exited, r.out.Status = true, ws.ExitStatus()
 		}

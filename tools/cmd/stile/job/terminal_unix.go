@@ -48,6 +48,9 @@ func (t *terminal) group() int {
 // mine reports whether this process is in the foreground.
 func (t *terminal) mine() bool { return t != nil && t.group() == syscall.Getpgrp() }
 
+// has reports whether the terminal was given to a group, and still is its own.
+func (t *terminal) has(group int) bool { return t != nil && t.given && t.group() == group }
+
 // interactive reports whether the command is to have the terminal from the
 // start. In a pipeline others of the foreground may need it; there a command
 // that asks for it gets it (stopped).
