@@ -80,12 +80,13 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(l net.Listener, tlsConfig *tls.Config) error {
 	s.loopback = onLoopback(l.Addr())
 	s.http.Handler = s.handler()
-	l = limit(l, maxConnections)
+	limited := limit(l, maxConnections)
+	s.http.ConnState = limited.state
 	if tlsConfig == nil || s.loopback {
-		return s.http.Serve(l)
+		return s.http.Serve(limited)
 	}
 	s.http.TLSConfig = tlsConfig
-	return s.http.ServeTLS(l, "", "")
+	return s.http.ServeTLS(limited, "", "")
 }
 
 // SetSecret changes the secret that requests must have from now on.

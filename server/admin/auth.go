@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stile-lock/stile/server/internal/secrets"
@@ -85,43 +84,4 @@ func namesLoopback(host string) bool {
 func source(r *http.Request) netip.Addr {
 	at, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return secrets.Source(at.Addr())
-}
-
-// limit is a listener with at most n connections at once. Who comes on top of
-// that is turned away: all who wait in the kernel would never end.
-func limit(l net.Listener, n int) net.Listener {
-	return &limited{l, make(chan struct{}, n)}
-}
-
-type limited struct {
-	net.Listener
-	open chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.open <- struct{}{}:
-			return &limitedConn{Conn: c, l: l}, nil
-		default:
-			c.Close()
-		}
-	}
-}
-
-type limitedConn struct {
-	net.Conn
-	l    *limited
-	once sync.Once
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	c.once.Do(func() { <-c.l.open })
-	return c.Conn.Close()
 }

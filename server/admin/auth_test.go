@@ -3,7 +3,6 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -140,46 +139,4 @@ func TestFailuresAreLimited(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A port with as many connections as it takes turns others away, and takes
-// new ones when old ones end.
-func TestLimit(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	limited := limit(l, 2)
-	accepted := make(chan net.Conn, 9)
-	go func() {
-		for {
-			c, err := limited.Accept()
-			if err != nil {
-				close(accepted)
-				return
-			}
-			accepted <- c
-		}
-	}()
-	dial := func() net.Conn {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(20 * time.Second))
-		return c
-	}
-	dial()
-	dial()
-	first := <-accepted
-	defer (<-accepted).Close()
-	if _, err := dial().Read(make([]byte, 1)); err == nil {
-		t.Error("a third connection is served")
-	}
-	first.Close()
-	first.Close()
-	dial()
-	(<-accepted).Close()
 }

@@ -82,7 +82,11 @@ func entryOf(k *node.Key) entry {
 
 // keys is GET /keys.
 func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
-	q, err := queryOf(r.URL.Query())
+	var q query
+	values, err := url.ParseQuery(r.URL.RawQuery) // what is malformed is not left out
+	if err == nil {
+		q, err = queryOf(values)
+	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, "bad-request", err.Error())
 		return

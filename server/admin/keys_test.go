@@ -170,7 +170,7 @@ func TestKeysRefuses(t *testing.T) {
 	for _, q := range []string{
 		"limit=0", "limit=10001", "limit=x", "limit=", "waiters=-1", "waiters=1001", "prefix_hex=0", "after_hex=zz",
 		"prefix=a&prefix_hex=61", "after=a&after_hex=61", "key=a&prefix=a", "key=a&after=a", "key=a&order=longest", "key=a&key_hex=61", "k=a", "limit=1&limit=2",
-		"order=", "order=key", "order=longest&after=a", "order=busiest&limit=101", "tokens=", "tokens=hex",
+		"order=", "order=key", "order=longest&after=a", "order=busiest&limit=101", "tokens=", "tokens=hex", "key=%zz", "key=a;b", "prefix=a%",
 	} {
 		if code, body, _ := get(h, "GET", "/keys?"+q); code != 400 || at(decode(t, body), "error") != "bad-request" {
 			t.Errorf("%s: %d %s", q, code, body)

@@ -82,13 +82,14 @@ type request struct {
 }
 
 func (r *request) link() **request { return &r.chained }
+
 // told notes that a session knows of the grant.
 func (e *entry) told(session Session) {
 	e.shared = e.shared || e.holder != session
 	e.holder = session
 }
 
-func (r *request) home() uint32    { return turnHash(r.session, r.e) }
+func (r *request) home() uint32 { return turnHash(r.session, r.e) }
 
 // take makes the name, if it is one, that of the request.
 func (r *request) take(n *name) {

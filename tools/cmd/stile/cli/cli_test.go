@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stile-lock/stile/client"
 	"github.com/stile-lock/stile/protocol"
@@ -93,5 +95,24 @@ func TestPrintable(t *testing.T) {
 		if got := printable(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
+	}
+}
+
+// Nothing that a key or a client's name contains reaches the terminal.
+func TestJSONIsPlain(t *testing.T) {
+	var out strings.Builder
+	a := &app{Streams: Streams{Out: &out}}
+	odd := "a\u009b2J\u0085é\x1b[2J\u00a0z"
+	if err := a.json(odd); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range out.String() {
+		if unicode.IsControl(r) && r != '\n' {
+			t.Errorf("%U in %q", r, out.String())
+		}
+	}
+	var back string
+	if err := json.Unmarshal([]byte(out.String()), &back); err != nil || back != odd {
+		t.Errorf("%q, %v", back, err)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stile-lock/stile/client"
 	"github.com/stile-lock/stile/tools/cmd/stile/job"
@@ -221,8 +223,26 @@ func (k *releaseCommand) Run(a *app) error {
 }
 
 func (a *app) json(v any) error {
-	enc := json.NewEncoder(a.Out)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.Out.Write(plain(text.Bytes()))
+	return err
+}
+
+// plain escapes what is left of control characters in JSON, U+0080 to U+009F:
+// a terminal may do what they say.
+func plain(text []byte) (out []byte) {
+	for i, r := range string(text) {
+		if r >= 0x80 && r < 0xa0 {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = append(out, text[i:i+utf8.RuneLen(r)]...)
+		}
+	}
+	return out
 }
