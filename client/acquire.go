@@ -25,7 +25,10 @@ type acquire struct {
 	key   string
 	wait  time.Duration // as the caller gave it
 	lease time.Duration // as asked; 0 for the server's default
-	start time.Time
+
+	// unserved is since when it is known to be served by nobody: from the call
+	// on, and then from the loss of a place in line. RetryFor counts from it.
+	unserved time.Time
 
 	// deadline is the end of the caller's limit; zero without one. An
 	// acquire that does not wait has its start as deadline.
@@ -388,6 +391,7 @@ func (a *acquire) newRoundIfQueued(r *request, now time.Time) {
 	a.place = r.order
 	if r.conn.answeredSent.After(r.sent) && now.Sub(r.sent) >= placeTakes {
 		a.newRound()
+		a.unserved, a.rounds = now, 0
 	}
 }
 
@@ -406,7 +410,7 @@ func (c *Client) exhausted(a *acquire, now time.Time) {
 		err = ErrNoActive
 	}
 	pause := redirectPause(a.rounds + 2)
-	if c.cfg.retryFor > 0 && now.Add(pause).Sub(a.start) <= c.cfg.retryFor && !c.unauthorized() {
+	if c.cfg.retryFor > 0 && now.Add(pause).Sub(a.unserved) <= c.cfg.retryFor && !c.unauthorized() {
 		a.rounds++
 		a.newRound()
 		a.pause(pause)

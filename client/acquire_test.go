@@ -163,6 +163,40 @@ func TestRetryFor(t *testing.T) {
 	})
 }
 
+// Who has waited in line for longer than RetryFor goes on trying for that time
+// all the same when its server dies.
+func TestRetryForAfterAPlaceInLine(t *testing.T) {
+	virtual(t, func(w *world) {
+		s := w.server("n0:5625", func(c *sconn, r request4) {
+			if r.op != opA {
+				obliging(c, r)
+			}
+		})
+		c := w.client("n0:5625", RetryFor(5*time.Second))
+		time.AfterFunc(time.Minute, s.stop)
+		time.AfterFunc(time.Minute+3*time.Second, func() { w.server("n0:5625", obliging) })
+		w.must(c, "k")
+		if ms := w.ms(); ms < 63_000 || ms > 64_500 {
+			t.Errorf("granted at %d ms; want within 1.5 s of 63,000 ms", ms)
+		}
+	})
+	// It is no longer than that.
+	virtual(t, func(w *world) {
+		s := w.server("n0:5625", func(c *sconn, r request4) {
+			if r.op != opA {
+				obliging(c, r)
+			}
+		})
+		c := w.client("n0:5625", RetryFor(5*time.Second))
+		time.AfterFunc(time.Minute, s.stop)
+		_, err := c.Acquire(bg, "k")
+		wantErr(t, err, ErrNoConnection, MayHaveHappened)
+		if ms := w.ms(); ms < 64_000 || ms > 65_000 {
+			t.Errorf("gave up at %d ms; want 64,000 to 65,000", ms)
+		}
+	})
+}
+
 func TestAcquireErrorsOfTheServer(t *testing.T) {
 	for _, test := range []struct {
 		code    string

@@ -213,7 +213,7 @@ func (c *Client) acquire(ctx context.Context, key string, wait, lease time.Durat
 		return refuse(ErrClosed)
 	}
 	a := c.free.acquire(c)
-	a.key, a.wait, a.lease, a.start = key, wait, wholeLease(lease), now
+	a.key, a.wait, a.lease, a.unserved = key, wait, wholeLease(lease), now
 	limit := c.begin(a, now)
 	c.mu.Unlock()
 

@@ -72,8 +72,9 @@ func Logger(log *slog.Logger) Option {
 }
 
 // RetryFor makes an acquire that found no connection or no active server try
-// again for d before it reports so, within its own limit on waiting. The
-// default is 0: it tries every address and then reports. A server that takes
+// again for d before it reports so, within its own limit on waiting. One that
+// had a place in line tries for d from the loss of it on, however long it had
+// waited there. The default is 0: it tries every address and then reports. A server that takes
 // over needs a moment, so a few seconds ride out most failovers. Where all
 // servers refuse the secret it reports so at once.
 func RetryFor(d time.Duration) Option {

@@ -369,6 +369,7 @@ class Acquire:
         self.unsettled = False  # a request was lost with its connection, and nobody knows what became of it
         self.served_by_none = False  # somebody answered that it does not serve
         self.redirects = 0
+        self.unserved = self.start  # since when nobody serves it, as far as is known
         self.moving = None  # an event, from the loss of a connection until it has asked anew, or failed
         self.begin_anew()
 
@@ -596,13 +597,12 @@ class Client:
         self.deliver_later({"op": b"R", "key": lock.key, "token": lock.token}, lock.conn)
 
     async def run_acquire(self, call):
-        end = call.start + self.retry_for
         while True:
             self.acquires.append(call)
             try:
                 return await self.try_all(call)
             except (NoConnection, NoActive):
-                if now() + RESEND > end:
+                if now() + RESEND > call.unserved + self.retry_for:
                     raise
             finally:
                 self.acquires.remove(call)
@@ -647,6 +647,7 @@ class Client:
                 # server has read the acquire, and let it wait.
                 if conn.counted_from > call.pending.sent:
                     call.begin_anew()
+                    call.unserved = now()
                 continue
             if a["op"] == b"A":
                 lock = await self.lock_of(call, conn, a)

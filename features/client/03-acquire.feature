@@ -345,6 +345,20 @@ Feature: 13.6 and 13.7 Acquire
       And server 1 is up again
       Then Ann has the lock
 
+    @C-13.7-retry-from-the-loss @core @should @timed
+    Scenario: The given time counts anew from the loss of a place in line
+      Given 2 servers
+      And the first server to receive an A leaves it unanswered
+      And the client may retry for 2 s
+      And the client is connected to servers 1 and 2
+      When Ann acquires "door"
+      Then one of the servers receives "A door 0 30"
+      When 3 s pass
+      And servers 1 and 2 go down
+      And 0.5 s pass
+      And server 1 is up again
+      Then Ann has the lock
+
   Rule: 9.9 A nonce is not repeated behind a younger acquire of its key
 
     @C-9.9-not-behind-a-younger @resume @must

@@ -37,6 +37,7 @@ type acquire struct {
 	key         string
 	wait, lease time.Duration
 	start       time.Time
+	unserved    time.Time // since the call, or the loss of a place in line
 	deadline    time.Time // zero: no limit
 	nonce       string
 	tried       map[*conn]bool
@@ -59,7 +60,8 @@ func (c *Client) acquire(ctx context.Context, key string, wait, lease time.Durat
 	if !c.f.DurationsUnchecked && (lease < 0 || lease > protocol.MaxSeconds || wait > protocol.MaxSeconds) {
 		return nil, fail("bad_argument", "no", "bad duration")
 	}
-	a := &acquire{c: c, key: key, wait: wait, lease: lease, start: time.Now(), tried: map[*conn]bool{}, dialled: map[*slot]dialWait{}, caller: ctx}
+	now := time.Now()
+	a := &acquire{c: c, key: key, wait: wait, lease: lease, start: now, unserved: now, tried: map[*conn]bool{}, dialled: map[*slot]dialWait{}, caller: ctx}
 	defer a.placed()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +81,7 @@ func (c *Client) acquire(ctx context.Context, key string, wait, lease time.Durat
 	for {
 		l, f, again := a.try(ctx)
 		if !again {
-			if f != nil && (f.kind == "no_connection" || f.kind == "no_active") && time.Since(a.start) < c.retry {
+			if f != nil && (f.kind == "no_connection" || f.kind == "no_active") && time.Since(a.unserved) < c.retry {
 				a.tried, a.dialled, a.redirects, a.noActive = map[*conn]bool{}, map[*slot]dialWait{}, 0, false
 				time.Sleep(100 * time.Millisecond)
 				continue
@@ -369,8 +371,13 @@ func (a *acquire) answered(ctx context.Context, r *request, x answer) (*lock, *f
 			a.leaveNothing()
 			return nil, fail("no_connection", "maybe", "connection lost"), false
 		}
-		if !c.f.NeverAnew && r.c.answeredSent.After(r.sent) && time.Since(r.sent) > 200*time.Millisecond {
-			a.tried, a.dialled = map[*conn]bool{}, map[*slot]dialWait{}
+		if r.c.answeredSent.After(r.sent) && time.Since(r.sent) > 200*time.Millisecond {
+			if !c.f.NeverAnew {
+				a.tried, a.dialled = map[*conn]bool{}, map[*slot]dialWait{}
+			}
+			if !c.f.RetryFromTheCall {
+				a.unserved = time.Now()
+			}
 		}
 		c.mu.Unlock()
 		return nil, nil, true

@@ -51,6 +51,7 @@ type Faults struct {
 	SlowDemand       bool // a dial on demand comes 0.9 s later
 	LastReasonWins   bool // no connection, if that was the last thing it met
 	NeverAnew        bool // what was tried before it had a place in line counts still
+	RetryFromTheCall bool // the time to go on trying, though it had a place in line
 	Crowds           bool // a connection, with any number of requests (3.6)
 	RetriesAnything  bool // any code: at the next server
 

@@ -87,6 +87,8 @@ var Mutants = []Mutant{
 		Fails: []string{"C-13.13-misfit", "C-13.13-too-long", "C-13.3-reset", "C-13.7-all-before-an-error", "C-13.7-each-refusal-once", "C-13.7-moves-on", "C-13.7-one-serves", "C-13.7-same-nonce", "C-13.7-wait-left", "C-13.6-cancel-after-failure", "C-13.7-anew", "C-9.9-oldest-first"}},
 	{Name: "tries-not-begun-anew", Clause: "13.7", Faults: Faults{NeverAnew: true},
 		Fails: []string{"C-13.7-anew"}},
+	{Name: "retry-from-the-call", Clause: "13.7", Faults: Faults{RetryFromTheCall: true},
+		Fails: []string{"C-13.7-retry-from-the-loss"}},
 	{Name: "last-reason-wins", Clause: "13.7", Faults: Faults{LastReasonWins: true},
 		Fails: []string{"C-13.7-down-and-stopping", "C-13.9-refused-port", "C-13.9-rest", "C-13.9-rest-after-a-refusal"}},
 	{Name: "no-dial-on-demand", Clause: "13.7", Faults: Faults{NoDemand: true},
