@@ -308,11 +308,11 @@ func (a *acquire) moved(n *conn, addr []byte, now time.Time) {
 	}
 	s, err := a.c.follow(n, addr, now)
 	if err != nil {
-		a.note(n.slot, fmt.Sprintf("redirect to %s refused: %v", addr, err))
+		a.note(n.slot, fmt.Sprintf("redirect to %s refused: %v", shown(string(addr)), err))
 		a.c.route(a, now)
 		return
 	}
-	a.note(n.slot, "redirects to "+string(addr))
+	a.note(n.slot, "redirects to "+shown(string(addr)))
 	if a.redirects++; a.redirects >= redirectsTop {
 		a.c.exhausted(a, now)
 		return

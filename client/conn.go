@@ -167,14 +167,14 @@ func (n *conn) handle(lines *protocol.Lines, a *protocol.Answer, m int, err erro
 	for {
 		line, ok, lineErr := lines.Next()
 		if lineErr != nil {
-			n.misfit("a line longer than 1024 bytes", now)
+			n.misfit("a line longer than 1024 bytes")
 			return false
 		}
 		if !ok {
 			break
 		}
 		if protocol.ParseAnswer(line, a) != nil {
-			n.misfit("a line that is no answer", now)
+			n.misfit("a line that is no answer")
 			return false
 		}
 		if n.answer(a, now); n.dead {
@@ -197,28 +197,31 @@ func (n *conn) handle(lines *protocol.Lines, a *protocol.Answer, m int, err erro
 // doubt.
 func (n *conn) answer(a *protocol.Answer, now time.Time) {
 	if a.Op == protocol.OpError && a.Key == nil {
-		n.misfit(fmt.Sprintf("the error %s without a request", a.CodeName), now)
+		// Said before anything was asked, as to a client that speaks no TLS to
+		// a server that does: the text may tell why.
+		err := serverError(a)
+		n.reset(fmt.Errorf("reset: an error that belongs to no request: %w", err))
 		return
 	}
 	r := n.pend.oldest(a.For, a.Key)
 	if r == nil {
-		n.misfit("an answer to a request that is not pending", now)
+		n.misfit("an answer to a request that is not pending")
 		return
 	}
 	switch a.Op {
 	case opR, opK:
 		if a.Token != r.token {
-			n.misfit("an answer with another token", now)
+			n.misfit("an answer with another token")
 			return
 		}
 	case opC:
 		if string(a.Nonce) != string(r.nonce.bytes()) {
-			n.misfit("an answer with another nonce", now)
+			n.misfit("an answer with another nonce")
 			return
 		}
 	case opA:
 		if n.c.known(r.key, a.Token) {
-			n.misfit("a grant that was already given to another call", now)
+			n.misfit("a grant that was already given to another call")
 			return
 		}
 	}
@@ -234,9 +237,13 @@ func (n *conn) answer(a *protocol.Answer, now time.Time) {
 
 // misfit resets the connection after something that a sound server never
 // sends.
-func (n *conn) misfit(what string, now time.Time) {
-	n.c.cfg.log.Warn("stile: connection reset: the server sent "+what, "addr", n.slot.addr.text)
-	n.fail(fmt.Errorf("reset: the server sent %s", what))
+func (n *conn) misfit(what string) {
+	n.reset(fmt.Errorf("reset: the server sent %s", what))
+}
+
+func (n *conn) reset(reason error) {
+	n.c.cfg.log.Warn("stile: connection "+reason.Error(), "addr", n.slot.addr.text)
+	n.fail(reason)
 }
 
 // fail gives the connection up: it is reset, so that no unsent byte is
@@ -293,7 +300,7 @@ func (h *hello) answered(r *request, a *protocol.Answer, now time.Time) {
 		n.fail(err)
 		return
 	default:
-		n.misfit("a redirect in answer to a hello", now)
+		n.misfit("a redirect in answer to a hello")
 		return
 	}
 	n.live = true

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -279,6 +280,43 @@ func TestHelloRefused(t *testing.T) {
 			}
 			if n := len(s.seen("ARKC")); n != 0 {
 				t.Errorf("%d requests were sent", n)
+			}
+		})
+	}
+}
+
+// What a server says before it is asked, as to a client without TLS, is in
+// the reason: escaped for a terminal, and no longer than a line or two.
+func TestErrorWithoutARequest(t *testing.T) {
+	long := strings.Repeat("é", 300)
+	for _, test := range []struct{ line, want string }{
+		{"E ? ? bad-request this node speaks TLS", "n0:5625: reset: an error that belongs to no request: server answered bad-request: this node speaks TLS"},
+		{"E ? ? bad-request", "server answered bad-request"},
+		{"E ? ? limit a\x9b2Jb", `server answered limit: "a\x9b2Jb"`},
+		{"E ? ? limit a\u009b2J\u202eb", `server answered limit: "a\u009b2J\u202eb"`},
+		{"E ? ? new\u009b2J", `server answered "new\u009b2J"`},
+		{"E ? ? limit " + long, "server answered limit: " + long[:shownTop] + "…"},
+		{"E ? ? limit x" + long, "server answered limit: x" + long[:shownTop-2] + "…"}, // at whole characters
+		{"E ? ? limit " + strings.Repeat("\xa9", 300), `server answered limit: "` + strings.Repeat(`\xa9`, shownTop-utf8.UTFMax)},
+	} {
+		virtual(t, func(w *world) {
+			w.server("n0:5625", obliging, func(s *server) {
+				s.hello = func(c *sconn, text string) bool {
+					c.send("%s", test.line)
+					c.Close()
+					return true
+				}
+			})
+			c := w.client("n0:5625")
+			_, err := c.Acquire(bg, "k")
+			wantErr(t, err, ErrNoConnection, DidNotHappen)
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%q:\n%q, want\n%q", test.line, err, test.want)
+			}
+			var e *Error
+			var said *ServerError
+			if !errors.As(err, &e) || !errors.As(e.Addrs[0].Err, &said) || !strings.HasPrefix(test.line, "E ? ? "+said.Name) {
+				t.Errorf("%q: %v", test.line, said)
 			}
 		})
 	}

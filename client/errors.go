@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stile-lock/stile/protocol"
 )
@@ -129,7 +132,8 @@ type AddrError struct {
 	Reason string
 
 	// Err is what the last try to connect ended with, if that is the reason:
-	// a [*ServerError] in it is the answer to the hello, as to a wrong secret.
+	// a [*ServerError] in it is the answer to the hello, as to a wrong secret,
+	// or what the server said before it was asked, as to a client without TLS.
 	Err error
 }
 
@@ -172,16 +176,44 @@ type ServerError struct {
 	// Name is the code as it stood on the wire.
 	Name string
 
-	// Text is for people and may be empty.
+	// Text is for people and may be empty. It is as it stood on the wire:
+	// escape it before a terminal sees it, or show Error.
 	Text string
 }
 
-// Error returns the code's name and the text.
+// Error returns the code's name and the text, in a form that a terminal can
+// show.
 func (e *ServerError) Error() string {
 	if e.Text == "" {
-		return "server answered " + e.Name
+		return "server answered " + shown(e.Name)
 	}
-	return "server answered " + e.Name + ": " + e.Text
+	return "server answered " + shown(e.Name) + ": " + shown(e.Text)
+}
+
+// shownTop is how many bytes of a server's text an error shows.
+const shownTop = 256
+
+// shown is a text of the server's for people: what could move a cursor or is
+// not UTF-8 is escaped, and a long one is cut.
+func shown(text string) string {
+	cut := len(text) > shownTop
+	if cut {
+		n := shownTop
+		for n > shownTop-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		text = text[:n]
+	}
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			text = strconv.Quote(text)
+			break
+		}
+	}
+	if cut {
+		text += "…"
+	}
+	return text
 }
 
 func serverError(a *protocol.Answer) *ServerError {

@@ -183,10 +183,16 @@ func TestKeep(t *testing.T) {
 		s := w.server("n0:5625", obliging)
 		c := w.client("n0:5625")
 		l := w.must(c, "k", Lease(2*time.Second))
+		if l.Lease() != 2*time.Second {
+			t.Errorf("a lease of %v was granted", l.Lease())
+		}
 		ctx := l.Context()
 		time.Sleep(time.Second)
 		if err := l.Keep(bg, 10*time.Second); err != nil {
 			t.Fatal(err)
+		}
+		if l.Lease() != 10*time.Second {
+			t.Errorf("kept for %v", l.Lease())
 		}
 		time.Sleep(5 * time.Second)
 		if ctx.Err() != nil {
@@ -199,6 +205,28 @@ func TestKeep(t *testing.T) {
 		w.wantMs("lost", 7000)
 		if n := len(s.seen("K")); n != 2 {
 			t.Errorf("%d keeps", n)
+		}
+	})
+}
+
+// A server that grants less than was asked says so, and so does the lock.
+func TestLeaseIsWhatWasGranted(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.server("n0:5625", func(c *sconn, r request4) {
+			r.lease = min(r.lease, time.Minute)
+			obliging(c, r)
+		})
+		c := w.client("n0:5625")
+		l := w.must(c, "k", Lease(time.Hour))
+		if l.Lease() != time.Minute {
+			t.Errorf("granted: %v", l.Lease())
+		}
+		if err := l.Keep(bg, 2*time.Hour); err != nil || l.Lease() != time.Minute {
+			t.Errorf("kept: %v, %v", l.Lease(), err)
+		}
+		adopted, err := w.client("n0:5625").Adopt(bg, "k", l.Token(), time.Hour)
+		if err != nil || adopted.Lease() != time.Minute {
+			t.Errorf("adopted: %v, %v", adopted.Lease(), err)
 		}
 	})
 }

@@ -48,6 +48,14 @@ func (l *Lock) Key() string { return l.key }
 // that it can refuse a lower one.
 func (l *Lock) Token() uint64 { return l.token }
 
+// Lease returns the lease as the server granted it last: it may be shorter
+// than what was asked for. [Lock.Expires] tells what is left of it.
+func (l *Lock) Lease() time.Duration {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	return l.lease
+}
+
 // Expires returns when the lease ends, by the client's own clock. It never
 // lies later than the end at the server; it may lie earlier, by the time that
 // the lines were on their way.
