@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,7 +62,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%+v", kept)
 	}
 	run(t, n.env(), "keep", "k", "--token", "7").want(t, 123, "not held")
-	run(t, n.env(), "release", "k", "--token", "7").want(t, 123, "not held")
+	run(t, n.env(), "release", "k", "--token", "7").want(t, 123, "not held under this token")
 	run(t, n.env(), "release", "k").want(t, 125, "--token")
 	run(t, n.env(), "release", "k", "--token", "007").want(t, 123, "not held")
 	for _, none := range []string{"0", "0x10", "1_0", "1.5", "-1", "", "18446744073709551616"} {
@@ -70,8 +71,12 @@ func TestScripts(t *testing.T) {
 	}
 	r := run(t, append(n.env(), "STILE_TOKEN="+token), "release", "k", "--json")
 	r.want(t, 0, `"token": `+token)
-	run(t, n.env(), "release", "k", "--token", token).want(t, 123, "not held")
-	run(t, n.env(), "keep", "k", "--token", token).want(t, 123, "not held")
+	again := run(t, n.env(), "release", "k", "--token", token)
+	again.want(t, 123, `release "k": not held under this token (any more): the lease has ended`)
+	if strings.Contains(again.stderr, "may have happened") {
+		t.Errorf("the only try did nothing, whatever: %s", again.stderr)
+	}
+	run(t, n.env(), "keep", "k", "--token", token).want(t, 123, "not held under this token")
 
 	// A token that nobody can read is given back.
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -86,6 +91,34 @@ func TestScripts(t *testing.T) {
 	}
 	if held, _, _ := n.count(t); held != 0 {
 		t.Errorf("%d held", held)
+	}
+}
+
+// A lease that the servers cut is told of, and what is printed is what counts.
+func TestLeaseIsCut(t *testing.T) {
+	n := startNode(t, "--max-lease", "1m", "--default-lease", "30s")
+	const say = "a lease of 1m0s at most, not the 1h0m0s of --lease"
+	r := run(t, n.env(), "acquire", "k", "--lease", "1h", "--json")
+	r.want(t, 0)
+	var g struct {
+		TokenText string  `json:"token_text"`
+		Lease     float64 `json:"lease_s"`
+	}
+	if r.json(t, &g); g.Lease > 60 || !strings.Contains(r.stderr, say) {
+		t.Errorf("%+v, %q", g, r.stderr)
+	}
+	r = run(t, n.env(), "keep", "k", "--token", g.TokenText, "--lease", "1h")
+	if r.want(t, 0); !strings.Contains(r.stderr, say) {
+		t.Errorf("%q", r.stderr)
+	}
+	run(t, n.env(), "release", "k", "--token", g.TokenText).want(t, 0)
+	r = run(t, n.env(), "lock", "k", "--lease", "1h", "--", "true")
+	if r.want(t, 0); !strings.Contains(r.stderr, say) {
+		t.Errorf("%q", r.stderr)
+	}
+	r = run(t, n.env(), "lock", "k", "--lease", "1m", "--", "true")
+	if r.want(t, 0); r.stderr != "" {
+		t.Errorf("%q", r.stderr)
 	}
 }
 
@@ -301,11 +334,16 @@ func TestTLS(t *testing.T) {
 		{"no certificate", []string{"--tls-ca", ca.File}, "--tls-cert", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			args := append(append([]string{"lock", "k"}, test.flags...), "--", "echo", "started")
-			r := run(t, base, args...)
-			r.want(t, 122, test.say)
-			if strings.Contains(r.stdout, "started") {
-				t.Error("the command was started without the lock")
+			for _, wait := range [][]string{nil, {"--no-wait"}, {"--wait", "300ms"}} {
+				args := slices.Concat([]string{"lock", "k"}, wait, test.flags, []string{"--", "echo", "started"})
+				r := run(t, base, args...)
+				r.want(t, 125, test.say)
+				if strings.Contains(r.stdout, "started") {
+					t.Error("the command was started without the lock")
+				}
+				if strings.Contains(r.stderr, "end of the wait") || strings.Contains(r.stderr, "limit on waiting") {
+					t.Errorf("it is no matter of waiting: %s", r.stderr)
+				}
 			}
 			run(t, base, append([]string{"status"}, test.flags...)...).want(t, test.status)
 		})
@@ -315,8 +353,9 @@ func TestTLS(t *testing.T) {
 	run(t, base, "acquire", "k", "--tls-ca", "/does/not/exist").want(t, 125, "/does/not/exist")
 	// TLS to a port without it, and none to one with it.
 	plain := startNode(t, "--secret-file", secret)
-	run(t, append(me, "STILE_ADDRS="+plain.addr), "acquire", "k").want(t, 122, "do not speak TLS")
-	run(t, base, "acquire", "k").want(t, 122, "--tls-ca")
+	run(t, append(me, "STILE_ADDRS="+plain.addr), "acquire", "k").want(t, 125, "do not speak TLS")
+	run(t, base, "acquire", "k").want(t, 125, "this node speaks TLS", "--tls-ca")
+	run(t, base, "acquire", "k", "--no-wait").want(t, 125, "this node speaks TLS", "--tls-ca")
 	run(t, append(base, "STILE_ADMIN_ADDRS=http://127.0.0.1:"+port), "status").want(t, 122, "HTTPS")
 }
 
@@ -356,6 +395,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"completion", "bash"}, 0, "complete -F _stile stile"},
 		{[]string{"top"}, 125, "needs a terminal"},
 		{[]string{"acquire", "k", "--lease", "0s"}, 125, "--lease"},
+		{[]string{"acquire", "k", "--wait", "0s"}, 125, "--no-wait to obtain KEY at once or fail, or leave --wait out"},
+		{[]string{"lock", "k", "-w", "0", "--", "true"}, 125, "--wait"},
+		{[]string{"acquire", "k", "--wait=-1s"}, 125, "--no-wait"},
+		{[]string{"acquire", "k", "--wait", "1s", "--no-wait"}, 125, "exclude"},
 		{[]string{"keys", "--limit", "0"}, 125, "--limit"},
 		{[]string{"__start", "3", "4", "/bin/true", "true"}, 1, ""},
 		{[]string{"__start"}, 125, "stile lock"},

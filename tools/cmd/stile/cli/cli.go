@@ -36,7 +36,7 @@ const (
 	ExitNotObtained = 121 // somebody else has the key
 	ExitNoServer    = 122 // no server answered, or none serves
 	ExitLost        = 123 // the lock is not held (any more)
-	ExitFailure     = 125 // stile itself: wrong usage, settings, a refusal
+	ExitFailure     = 125 // stile itself: wrong usage, settings; a secret or certificate that is refused
 	ExitCannotRun   = 126 // the command was found and can't be started
 	ExitNotFound    = 127 // the command was not found
 )
@@ -89,6 +89,7 @@ type Globals struct {
 type app struct {
 	Globals
 	Streams
+	line   []string // the command line
 	ctx    context.Context
 	styles styles
 	model  *kong.Application
@@ -116,7 +117,7 @@ const description = `The command line of Stile, a lock server: fair (FIFO) locks
 
 STILE_ADDRS names the servers, STILE_ADMIN_ADDRS their admin addresses; every setting of this kind is a flag, too, and the flag wins.
 
-Exit statuses of all commands: 121 not obtained in time, 122 no server, 123 the lock is not held or was lost, 125 anything else that stile could not do.`
+Exit statuses of all commands: 121 not obtained in time, 122 no server, 123 the lock is not held or was lost, 125 anything else that stile could not do, such as wrong usage, a secret or a certificate that is refused.`
 
 // New makes the parser of the command line.
 func New(c *CLI, opts ...kong.Option) (*kong.Kong, error) {
@@ -178,7 +179,7 @@ func Run(args []string, s Streams) int {
 		fmt.Fprintf(s.Err, "See %s.\n", help)
 		return ExitFailure
 	}
-	a := &app{Globals: c.Globals, Streams: s, ctx: context.Background(), styles: stylesFor(s.Out), model: parser.Model, exit: os.Exit}
+	a := &app{Globals: c.Globals, Streams: s, line: args, ctx: context.Background(), styles: stylesFor(s.Out), model: parser.Model, exit: os.Exit}
 	err = command.Run(a)
 	if err == nil {
 		return ExitOK
@@ -214,15 +215,21 @@ func explain(err error) (status int, text string) {
 	var ofServer *client.ServerError
 	switch {
 	case errors.Is(err, client.ErrTimeout) && errors.As(err, &ofClient) && ofClient.Unserved:
-		return noServer("no server served until the end of the wait: "+text, ofClient)
+		return noServer(worded(ofClient, "no server served in time"), ofClient)
 	case errors.Is(err, client.ErrTimeout):
 		return ExitNotObtained, text
 	case (errors.Is(err, client.ErrNoConnection) || errors.Is(err, client.ErrUndelivered)) && errors.As(err, &ofClient):
 		return noServer(text, ofClient)
 	case errors.Is(err, client.ErrNoActive):
 		return ExitNoServer, text + "\n`stile status` tells what the nodes wait for; --retry-for waits longer for them."
-	case errors.Is(err, client.ErrNotHeld):
-		return ExitLost, text + ": its lease has ended, it was released or broken, or key and token do not belong together"
+	case errors.Is(err, client.ErrLeaseLost):
+		return ExitLost, text
+	case errors.Is(err, client.ErrNotHeld) && errors.As(err, &ofClient):
+		text := worded(ofClient, "not held under this token (any more): the lease has ended, the lock was released or broken, or key and token do not belong together")
+		if ofClient.Op == "release" && ofClient.Outcome == client.MayHaveHappened {
+			text += "\nWhich of these, nobody can say: an earlier try of this command may have released it, with its answer lost."
+		}
+		return ExitLost, text
 	case errors.As(err, &ofServer) && ofServer.Code == protocol.CodeUnauthorized:
 		return ExitFailure, text + "\n" + secretHint
 	}
@@ -231,7 +238,17 @@ func explain(err error) (status int, text string) {
 
 const secretHint = "The servers ask for a secret: give the right one with --secret-file or STILE_SECRET_FILE."
 
-// noServer tells apart why there was none. One that refuses a secret is there.
+// worded is the text of an error with another reason than its own, for what
+// the client's words leave open.
+func worded(e *client.Error, reason string) string {
+	other := *e
+	other.Err, other.Outcome = errors.New(reason), client.DidNotHappen
+	return strings.TrimPrefix(other.Error(), "stile: ")
+}
+
+// noServer tells apart why there was none. One that refuses this client, or
+// that this client refuses, is there: to wait for it changes nothing, so the
+// status is that of wrong settings.
 func noServer(text string, e *client.Error) (int, string) {
 	for _, a := range e.Addrs {
 		var refused *client.ServerError
@@ -241,12 +258,14 @@ func noServer(text string, e *client.Error) (int, string) {
 		switch {
 		case errors.As(a.Err, &refused) && refused.Code == protocol.CodeUnauthorized:
 			return ExitFailure, text + "\n" + secretHint
+		case errors.As(a.Err, &refused) && refused.Code == protocol.CodeBadRequest: // and a hello is none
+			return ExitFailure, text + "\nTo servers that speak TLS, --tls or --tls-ca is needed."
 		case errors.As(a.Err, &certificate):
-			return ExitNoServer, text + "\nIs --tls-ca the authority of the servers' certificates, and are these for the hosts in --addrs?"
+			return ExitFailure, text + "\nIs --tls-ca the authority of the servers' certificates, and are these for the hosts in --addrs?"
 		case errors.As(a.Err, &notTLS):
-			return ExitNoServer, text + "\nThe servers do not speak TLS: leave out --tls and --tls-ca, or use the address where they do."
+			return ExitFailure, text + "\nThe servers do not speak TLS: leave out --tls and --tls-ca, or use the address where they do."
 		case errors.As(a.Err, &op) && op.Op == "remote error": // an alert of TLS
-			return ExitNoServer, text + "\nThe servers refuse this client: give a certificate that they take with --tls-cert and --tls-key."
+			return ExitFailure, text + "\nThe servers refuse this client: give a certificate that they take with --tls-cert and --tls-key."
 		}
 	}
 	return ExitNoServer, text + "\nIs a node running (stiled), and are --addrs or STILE_ADDRS right? One that asks for TLS needs --tls or --tls-ca."

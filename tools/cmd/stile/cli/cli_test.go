@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 func TestExplain(t *testing.T) {
 	unauthorized := &client.ServerError{Code: protocol.CodeUnauthorized, Name: "unauthorized"}
 	addrs := []client.AddrError{{Addr: "a:1", Reason: "refused"}}
+	unknown := []client.AddrError{{Addr: "a:1", Reason: "TLS", Err: fmt.Errorf("TLS: %w", &tls.CertificateVerificationError{Err: errors.New("unknown authority")})}}
+	overTLS := []client.AddrError{{Addr: "a:1", Reason: "reset", Err: fmt.Errorf("reset: %w", &client.ServerError{Code: protocol.CodeBadRequest, Text: "this node speaks TLS"})}}
 	refused := []client.AddrError{{Addr: "a:1", Reason: "hello refused", Err: fmt.Errorf("hello refused: %w", unauthorized)}}
 	for _, test := range []struct {
 		err    error
@@ -24,12 +27,15 @@ func TestExplain(t *testing.T) {
 		say    string
 	}{
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout}, 121, "not granted"},
-		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout, Unserved: true, Addrs: addrs}, 122, "a:1: refused"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout, Unserved: true, Addrs: addrs}, 122, `acquire "k": no server served in time (a:1: refused)`},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout, Unserved: true, Addrs: unknown}, 125, "--tls-ca"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: overTLS}, 125, "--tls-ca"},
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: addrs}, 122, "--addrs"},
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: refused}, 125, "--secret-file"},
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoActive, Addrs: addrs}, 122, "stile status"},
 		{&client.Error{Op: "release", Key: "k", Err: client.ErrUndelivered, Addrs: addrs}, 122, "it may have happened"},
-		{&client.Error{Op: "release", Key: "k", Err: client.ErrNotHeld}, 123, "its lease has ended"},
+		{&client.Error{Op: "release", Key: "k", Err: client.ErrNotHeld, Outcome: client.DidNotHappen}, 123, `release "k": not held under this token (any more): the lease has ended`},
+		{&client.Error{Op: "release", Key: "k", Err: client.ErrNotHeld, Outcome: client.MayHaveHappened}, 123, "an earlier try"},
 		{&client.Error{Op: "keep", Key: "k", Err: client.ErrLeaseLost}, 123, "lost"},
 		{&client.Error{Op: "acquire", Key: "?", Err: client.ErrBadKey}, 125, "1 to 255 bytes"},
 		{unauthorized, 125, "--secret-file"},

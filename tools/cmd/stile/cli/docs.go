@@ -42,7 +42,7 @@ func (manCommand) Run(a *app) error {
 				{Name: "121", Text: "Not obtained in time: others have the key. Another number with lock --conflict-exit-code."},
 				{Name: "122", Text: "No server answered, or none serves."},
 				{Name: "123", Text: "The lock is not held (any more), or was lost while the command ran."},
-				{Name: "125", Text: "Anything else that stile could not do: wrong usage, a file that can't be read, a refusal."},
+				{Name: "125", Text: "Anything else that stile could not do: wrong usage, a file that can't be read, output that can't be written, a secret or a certificate that is refused, by either side."},
 				{Name: "126, 127", Text: "lock: the command can't be started, or was not found."},
 				{Name: "128+N", Text: "lock: signal N ended the command, or the wait for the key."},
 			}},

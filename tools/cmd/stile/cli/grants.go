@@ -19,8 +19,8 @@ import (
 
 // waiting is how lock and acquire wait.
 type waiting struct {
-	Wait   time.Duration `short:"w" placeholder:"DURATION" help:"Wait this long at most, like 10s. Without it: without limit."`
-	NoWait bool          `short:"n" help:"Do not wait at all: obtain KEY at once, or fail."`
+	Wait   *time.Duration `short:"w" placeholder:"DURATION" help:"Wait this long at most, like 10s. Without it: without limit."`
+	NoWait bool           `short:"n" help:"Do not wait at all: obtain KEY at once, or fail."`
 }
 
 // leasing is the lease that they ask for.
@@ -31,12 +31,23 @@ type leasing struct {
 // check refuses what can be read in two ways.
 func (w *waiting) check() error {
 	switch {
-	case w.NoWait && w.Wait != 0:
+	case w.Wait == nil:
+	case w.NoWait:
 		return failed(ExitFailure, "--wait and --no-wait exclude each other: give one of them")
-	case w.Wait < 0:
-		return failed(ExitFailure, "--wait %v is below 0: give a duration like 10s, or --no-wait", w.Wait)
+	case *w.Wait == 0:
+		return failed(ExitFailure, "--wait 0s can be read in two ways: give --no-wait to obtain KEY at once or fail, or leave --wait out to wait without limit")
+	case *w.Wait < 0:
+		return failed(ExitFailure, "--wait %v is below 0: give a duration like 10s, or --no-wait", *w.Wait)
 	}
 	return nil
+}
+
+// limit is the wait as the client takes it: 0 is none.
+func (w *waiting) limit() time.Duration {
+	if w.Wait == nil {
+		return 0
+	}
+	return *w.Wait
 }
 
 func checkLease(d time.Duration) error {
@@ -44,6 +55,23 @@ func checkLease(d time.Duration) error {
 		return failed(ExitFailure, "--lease %v is too short: give a duration like 30s", d)
 	}
 	return nil
+}
+
+// warnIfShort tells of a lease that is shorter than what was asked for: plans
+// that were made with that do not hold.
+func (a *app) warnIfShort(granted, asked time.Duration) {
+	if granted < asked.Truncate(time.Millisecond) {
+		a.warn("warning: the servers grant a lease of %v at most, not the %v of --lease", granted, asked)
+	}
+}
+
+// release gives a lock back. After the end of its lease there is nothing left
+// to give back, so it is tried no longer than that; the error is then
+// context.DeadlineExceeded.
+func (a *app) release(lock *client.Lock) error {
+	ctx, cancel := context.WithDeadline(a.ctx, lock.Expires())
+	defer cancel()
+	return lock.Release(ctx)
 }
 
 // acquire takes the key, or tells in an error why not. A signal ends it.
@@ -65,13 +93,13 @@ func (a *app) acquire(c *client.Client, key string, w waiting, lease time.Durati
 	if w.NoWait {
 		lock, err = c.TryAcquire(ctx, key, client.Lease(lease))
 	} else {
-		lock, err = c.Acquire(ctx, key, client.Wait(w.Wait), client.Lease(lease))
+		lock, err = c.Acquire(ctx, key, client.Wait(w.limit()), client.Lease(lease))
 	}
 	close(granted)
 	<-watched
 	if got != nil {
 		if err == nil {
-			lock.Release(a.ctx)
+			a.release(lock)
 		}
 		return nil, &exitError{status: job.Status(got), interrupted: got == os.Interrupt}
 	}
@@ -79,9 +107,12 @@ func (a *app) acquire(c *client.Client, key string, w waiting, lease time.Durati
 	if errors.Is(err, client.ErrTimeout) && !(errors.As(err, &e) && e.Unserved) {
 		how := "at once"
 		if !w.NoWait {
-			how = "within " + w.Wait.String()
+			how = "within " + w.limit().String()
 		}
 		return nil, failed(ExitNotObtained, "%q was not obtained %s: others have it, or wait for it; `stile keys` tells who", key, how)
+	}
+	if err == nil {
+		a.warnIfShort(lock.Lease(), lease)
 	}
 	return lock, err
 }
@@ -151,7 +182,7 @@ func (k *acquireCommand) Run(a *app) error {
 		_, err = fmt.Fprintln(a.Out, g.Token)
 	}
 	if err != nil {
-		lock.Release(a.ctx)
+		a.release(lock)
 		return failed(ExitFailure, "the token could not be printed, so the lock was given back: %w", err)
 	}
 	return nil
@@ -187,6 +218,7 @@ func (k *keepCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	a.warnIfShort(lock.Lease(), k.Lease)
 	if k.JSON {
 		return a.json(grantOf(lock))
 	}

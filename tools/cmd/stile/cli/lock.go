@@ -46,7 +46,10 @@ If the lease can't be renewed, the group gets SIGTERM before it ends, and SIGKIL
 Exit status: that of the command, 128+N if signal N has ended it (Ctrl+C ends stile as well, and a script that it is part of); 121 not obtained in time, 122 no server, 123 the lock was lost, 125 stile failed otherwise, 126 the command can't be started, 127 it was not found.`
 }
 
-func (k *lockCommand) check() (command job.Command, err error) {
+func (k *lockCommand) check(line []string) (command job.Command, err error) {
+	if k.keyIsMissing(line) {
+		return command, failed(ExitFailure, "no KEY before --: stile lock KEY -- COMMAND…; one that begins with a dash stands between two: stile lock -- -KEY -- COMMAND…")
+	}
 	if err := k.waiting.check(); err != nil {
 		return command, err
 	}
@@ -93,6 +96,17 @@ func (k *lockCommand) check() (command job.Command, err error) {
 	return command, nil
 }
 
+// keyIsMissing reports whether the command line has its only -- before the
+// KEY: what was meant as the command would be taken for the key.
+func (k *lockCommand) keyIsMissing(line []string) bool {
+	before := line[:len(line)-len(k.Command)] // up to the KEY, or flags behind it
+	if k.Shell != "" && len(k.Command) == 0 || len(k.Command) > 0 && k.Command[0] == "--" {
+		return false
+	}
+	at := slices.Index(before, "--")
+	return at >= 0 && at < len(before)-1
+}
+
 func cannotRun(err error) error {
 	status := ExitCannotRun
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +119,7 @@ func (k *lockCommand) Run(a *app) error {
 	if !job.Supported {
 		return failed(ExitFailure, "lock needs a Unix system: use acquire, keep and release here")
 	}
-	command, err := k.check()
+	command, err := k.check(a.line)
 	if err != nil {
 		return err
 	}
@@ -155,7 +169,8 @@ func (k *lockCommand) Run(a *app) error {
 			}
 		}
 	}()
-	releaseErr := lock.Release(a.ctx)
+	ended := !time.Now().Before(lock.Expires())
+	releaseErr := a.release(lock)
 	close(released)
 
 	var start *job.StartError
@@ -168,14 +183,16 @@ func (k *lockCommand) Run(a *app) error {
 		return err
 	case out.Lost:
 		return failed(k.LostExitCode, "the lock of %q was lost while the command ran: what it did last was possibly not protected", k.Key)
-	case errors.Is(releaseErr, client.ErrNotHeld):
+	case errors.Is(releaseErr, client.ErrNotHeld), ended && releaseErr != nil:
 		text := fmt.Sprintf("the lock of %q was lost before the command ended: what it did last was possibly not protected", k.Key)
 		if out.Status == 0 {
 			return failed(k.LostExitCode, "%s", text)
 		}
 		a.warn("%s", text)
+	case errors.Is(releaseErr, context.DeadlineExceeded):
+		a.warn("no server could be told that the lock is given back: it was free at the end of its lease, just now")
 	case releaseErr != nil:
-		a.warn("the lock could not be given back: it is free at the end of its lease, in %v at most: %v", k.Lease, releaseErr)
+		a.warn("the lock could not be given back: it is free at the end of its lease, in %v at most: %v", time.Until(lock.Expires()).Round(time.Second/10), releaseErr)
 	}
 	if out.Status != 0 {
 		return &exitError{status: out.Status, interrupted: out.Interrupted, ofTerminal: true}
