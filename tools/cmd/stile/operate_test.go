@@ -214,6 +214,18 @@ func TestStatus(t *testing.T) {
 	// One that is not asked is named; one that does not answer is a problem.
 	r := run(t, []string{"STILE_ADMIN_ADDRS=" + c.nodes[0].admin}, "status")
 	r.want(t, 0)
+	r = run(t, []string{"STILE_ADMIN_ADDRS=" + c.nodes[2].admin}, "status")
+	r.want(t, 1, "the active is the node at "+c.nodes[0].addr)
+	// What a standby knows of the keys is told as such.
+	run(t, c.env(), "acquire", "k", "--lease", "1m").want(t, 0)
+	within(t, 10*time.Second, "the standby knows", func() bool {
+		r = run(t, []string{"STILE_ADMIN_ADDRS=" + c.nodes[2].admin}, "keys")
+		return strings.Contains(r.stdout, "k ")
+	})
+	r.want(t, 0, "the copy of a standby, "+c.nodes[2].addr, "the active is the node at "+c.nodes[0].addr, "--admin")
+	if r = run(t, c.env(), "keys"); r.stderr != "" {
+		t.Errorf("%s", r.stderr)
+	}
 	c.nodes[1].kill()
 	within(t, 10*time.Second, "the active sees it", func() bool {
 		return strings.Contains(run(t, c.env(), "status").stdout, "says of "+c.nodes[1].addr) ||
@@ -329,8 +341,8 @@ func TestTLS(t *testing.T) {
 		say    string
 		status int // of status: operators need no certificate
 	}{
-		{"wrong authority", []string{"--tls-ca", stranger.File, "--tls-cert", mine, "--tls-key", mineKey}, "--tls-ca", 122},
-		{"the system's authorities", []string{"--tls"}, "--tls-ca", 122},
+		{"wrong authority", []string{"--tls-ca", stranger.File, "--tls-cert", mine, "--tls-key", mineKey}, "--tls-ca", 125},
+		{"the system's authorities", []string{"--tls"}, "--tls-ca", 125},
 		{"no certificate", []string{"--tls-ca", ca.File}, "--tls-cert", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -356,7 +368,15 @@ func TestTLS(t *testing.T) {
 	run(t, append(me, "STILE_ADDRS="+plain.addr), "acquire", "k").want(t, 125, "do not speak TLS")
 	run(t, base, "acquire", "k").want(t, 125, "this node speaks TLS", "--tls-ca")
 	run(t, base, "acquire", "k", "--no-wait").want(t, 125, "this node speaks TLS", "--tls-ca")
-	run(t, append(base, "STILE_ADMIN_ADDRS=http://127.0.0.1:"+port), "status").want(t, 122, "HTTPS")
+	run(t, append(base, "STILE_ADMIN_ADDRS=http://127.0.0.1:"+port), "status").want(t, 125, "HTTPS", "--tls-ca")
+	for _, args := range [][]string{{"status"}, {"keys"}, {"break", "k", "--token", "7", "--yes"}} {
+		r := run(t, base, args...)
+		r.want(t, 125, "https://127.0.0.1:"+port, "Is --tls-ca the authority")
+		if strings.Contains(r.stderr, "STILE_ADMIN_ADDRS right") {
+			t.Errorf("%q: the address is right: %s", args, r.stderr)
+		}
+		run(t, append(base, "STILE_ADMIN_ADDRS=https://"+plain.admin), args...).want(t, 125, "http://")
+	}
 }
 
 // What everybody can read is told of, and no secret is ever shown.

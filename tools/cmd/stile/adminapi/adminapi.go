@@ -66,6 +66,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: answered %d %s: is this the admin port of a node?", e.Addr, e.Status, http.StatusText(e.Status))
 }
 
+// SettingsError tells of a server that is there, but not as the settings of
+// this client have it.
+type SettingsError struct {
+	Addr string
+	Text string // what is wrong, and what to do
+}
+
+func (e *SettingsError) Error() string { return e.Addr + " " + e.Text }
+
 // Status is what a node tells of itself. Fields that a node does not know are
 // zero.
 type Status struct {
@@ -124,6 +133,24 @@ func (s *Status) Serves() bool {
 		return s.Cluster.Mode == "serve" && !s.Stopping
 	}
 	return !s.Stopping
+}
+
+// ActiveAddr is where clients find the active, as far as the node knows: ""
+// if it knows none.
+func (s *Status) ActiveAddr() string {
+	c := s.Cluster
+	switch {
+	case s.Serves():
+		return s.Addr
+	case c == nil || c.Active < 0:
+		return ""
+	}
+	for _, p := range c.Peers {
+		if p.ID == c.Active {
+			return p.Addr
+		}
+	}
+	return ""
 }
 
 // RoleName is the role in a word.
@@ -398,7 +425,7 @@ func (c *Client) do(ctx context.Context, method, addr, path string, body []byte,
 		if json.Unmarshal(b, &f) == nil {
 			e.Code, e.Message, e.Token, e.Active = f.Error, f.Message, f.Token, f.Active
 		} else if bytes.Contains(b, []byte("HTTPS server")) {
-			return fmt.Errorf("%s speaks HTTPS: give --tls or --tls-ca, and https:// before an address of this machine", addr)
+			return &SettingsError{addr, "speaks HTTPS: give --tls or --tls-ca, and https:// before an address of this machine"}
 		}
 		return e
 	}
@@ -412,6 +439,9 @@ func (c *Client) do(ctx context.Context, method, addr, path string, body []byte,
 func reason(ctx context.Context, addr string, err error, within time.Duration) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return fmt.Errorf("%s: no answer within %v", addr, within)
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return &SettingsError{addr, "speaks no HTTPS: give its address with http://, or without --tls and --tls-ca"}
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil && op.Op == "dial" {

@@ -57,20 +57,26 @@ func TestProblems(t *testing.T) {
 	member := func(addr, mode string, peers ...adminapi.Peer) adminapi.Answer[adminapi.Status] {
 		return adminapi.Answer[adminapi.Status]{Addr: "admin-" + addr, Got: &adminapi.Status{Addr: addr, Cluster: &adminapi.Cluster{Mode: mode, Peers: peers}}}
 	}
+	standby := func(addr string, active int) adminapi.Answer[adminapi.Status] {
+		n := member(addr, "redirect", adminapi.Peer{ID: 0, Addr: "a", Reached: true}, adminapi.Peer{ID: 1, Addr: "b", Reached: true})
+		n.Got.Cluster.ID, n.Got.Cluster.Active = 2, active
+		return n
+	}
 	dead := adminapi.Answer[adminapi.Status]{Addr: "admin-z", Err: errors.New("admin-z: refused")}
 	for name, test := range map[string]struct {
 		nodes []adminapi.Answer[adminapi.Status]
 		want  []string // in the problems, in this order
 	}{
-		"one alone":   {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
-		"two alone":   {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
-		"all well":    {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
-		"two serve":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
-		"none serves": {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
-		"one is dead": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
-		"a problem":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
-		// Who was not asked may serve.
-		"one standby asked": {[]adminapi.Answer[adminapi.Status]{member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
+		"one alone":          {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
+		"two alone":          {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
+		"all well":           {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
+		"two serve":          {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
+		"none serves":        {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
+		"one is dead":        {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
+		"a problem":          {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
+		"active alone asked": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true})}, nil},
+		"one standby asked":  {[]adminapi.Answer[adminapi.Status]{standby("c", 0)}, []string{"the active is the node at a, which was not"}},
+		"none knows one":     {[]adminapi.Answer[adminapi.Status]{standby("c", -1)}, []string{"none knows one that does; a or b was not asked"}},
 	} {
 		got := problems(test.nodes)
 		if len(got) != len(test.want) {

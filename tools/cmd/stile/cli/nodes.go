@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,7 +25,7 @@ type statusCommand struct {
 func (*statusCommand) Help() string {
 	return `Each node of --admin is asked, and listed with what it says of itself; then what each says of the others. Give the admin addresses of all nodes, and those that do not answer are seen, too.
 
-Exit status: 0 if all nodes answered and one of them serves, 1 if something is wrong (it says what), 122 if none answered.`
+Exit status: 0 if all nodes of --admin answered and one of them serves, 1 if something is wrong (it says what), 122 if none answered, 125 if they refuse to.`
 }
 
 func (k *statusCommand) Run(a *app) error {
@@ -78,25 +79,45 @@ func (a *app) judge(nodes []adminapi.Answer[adminapi.Status], tell bool) error {
 
 // noNode is the error when no admin server could be asked.
 func noNode[T any](answers []adminapi.Answer[T]) error {
-	var reasons []string
-	status := ExitNoServer
+	var errs []error
 	for _, n := range answers {
-		reasons = append(reasons, n.Err.Error())
 		var e *adminapi.Error
-		if errors.As(n.Err, &e) {
-			status = ExitFailure // it was there, and refused
+		if errs = append(errs, n.Err); errors.As(n.Err, &e) {
+			return failed(ExitFailure, "%s", lines(errs, "")) // it was there, and refused
 		}
 	}
-	if status == ExitFailure {
-		return failed(status, "%s", strings.Join(reasons, "\n"))
+	status, hint := adminHint(errs)
+	return failed(status, "no node could be asked:\n  %s\n%s", lines(errs, "  "), hint)
+}
+
+func lines(errs []error, indent string) string {
+	var texts []string
+	for _, err := range errs {
+		texts = append(texts, err.Error())
 	}
-	return failed(status, "no node could be asked:\n  %s\nAre --admin or STILE_ADMIN_ADDRS right? It is what nodes were given as --admin, not what clients use.", strings.Join(reasons, "\n  "))
+	return strings.Join(texts, "\n"+indent)
+}
+
+// adminHint is the status, and what to do, when no admin server could be
+// asked. One that is there, but not as the settings say, makes it their fault.
+func adminHint(errs []error) (status int, hint string) {
+	for _, err := range errs {
+		var certificate *tls.CertificateVerificationError
+		var other *adminapi.SettingsError
+		switch {
+		case errors.As(err, &certificate):
+			return ExitFailure, "Is --tls-ca the authority of the nodes' certificates, and are these for the hosts in --admin?"
+		case errors.As(err, &other):
+			return ExitFailure, "The text says what to change; --admin or STILE_ADMIN_ADDRS has the addresses."
+		}
+	}
+	return ExitNoServer, "Is a node running, and are --admin or STILE_ADMIN_ADDRS right? It is what nodes were given as --admin, not what clients use."
 }
 
 // problems is what is wrong with the cluster, as far as the answers tell.
 func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 	wrong = []string{}
-	var serving, unasked []string
+	var serving, unasked, active []string
 	asked := map[string]bool{}
 	for _, n := range nodes {
 		if n.Got != nil {
@@ -117,6 +138,9 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 			alone++
 			continue
 		}
+		if a := n.Got.ActiveAddr(); a != "" && !asked[a] && !slices.Contains(active, a) {
+			active = append(active, a)
+		}
 		for _, p := range c.Peers {
 			if !asked[p.Addr] && !slices.Contains(unasked, p.Addr) {
 				unasked = append(unasked, p.Addr)
@@ -129,7 +153,11 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 		}
 	}
 	switch {
-	case len(serving) == 0 && len(unasked) == 0 && slices.ContainsFunc(nodes, func(n adminapi.Answer[adminapi.Status]) bool { return n.Got != nil }):
+	case len(serving) == 0 && len(active) > 0:
+		wrong = append(wrong, fmt.Sprintf("no node that was asked serves: the active is the node at %s, which was not: give its admin address, too, with --admin", strings.Join(active, " or ")))
+	case len(serving) == 0 && len(unasked) > 0:
+		wrong = append(wrong, fmt.Sprintf("no node that was asked serves, and none knows one that does; %s was not asked: give its admin address, too, with --admin", strings.Join(unasked, " or ")))
+	case len(serving) == 0 && slices.ContainsFunc(nodes, func(n adminapi.Answer[adminapi.Status]) bool { return n.Got != nil }):
 		wrong = append(wrong, "no node serves clients")
 	case len(serving) > 1 && alone < len(serving):
 		wrong = append(wrong, strings.Join(serving, " and ")+" serve clients at the same time: the network between them is cut, or was until just now")
@@ -243,7 +271,7 @@ type keysCommand struct {
 
 // Help is shown by --help, and in the man page.
 func (*keysCommand) Help() string {
-	return `The active node is asked. If none is, a standby tells what it knows, which is all but who the holders are.
+	return `The active node is asked. If none is, or --admin does not have it, a standby tells what it knows, which is all but who the holders are.
 
 "gone" after an address: that connection has ended, as that of stile acquire has; the lock is held all the same. A dash: the node does not know the holder yet. After a failover it does once the holder renews its lease.`
 }
@@ -294,12 +322,21 @@ func (k *keysCommand) Run(a *app) error {
 	}
 	a.showKeys(keys, time.Now())
 	if !page.Active {
-		a.warn("no node is active at the moment: this is the copy of %s", page.Node)
+		a.warn("%s", a.copyOf(api, page.Node, addr))
 	}
 	if page.More() {
 		a.warn("there are more keys: give a longer PREFIX, or --limit")
 	}
 	return nil
+}
+
+// copyOf says why a listing is the copy of a standby.
+func (a *app) copyOf(api *adminapi.Client, node, addr string) string {
+	s, err := api.Status(a.ctx, addr)
+	if err == nil && s.ActiveAddr() != "" && s.ActiveAddr() != node {
+		return fmt.Sprintf("this is the copy of a standby, %s: the active is the node at %s; give its admin address, too, with --admin", printable(node), printable(s.ActiveAddr()))
+	}
+	return fmt.Sprintf("no node is active at the moment: this is the copy of %s", printable(node))
 }
 
 // best asks all servers and takes the active's answer, else any.
@@ -420,7 +457,7 @@ func (a *app) confirm(question string) (bool, error) {
 // breakLock asks the servers one after the other until one that is active has
 // decided. A node that is not active refuses without an effect.
 func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, token uint64) (*adminapi.Broken, error) {
-	var tried []adminapi.Answer[adminapi.Broken]
+	var tried []error
 	active := ""
 	for _, addr := range api.Addrs {
 		b, err := api.Break(ctx, addr, key, token)
@@ -429,16 +466,16 @@ func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, toke
 		}
 		var e *adminapi.Error
 		if !errors.As(err, &e) {
-			tried = append(tried, adminapi.Answer[adminapi.Broken]{Addr: addr, Err: err})
+			tried = append(tried, err)
 			continue
 		}
 		switch e.Code {
 		case "not-active":
 			active = cmp.Or(active, e.Active)
-			tried = append(tried, adminapi.Answer[adminapi.Broken]{Addr: addr, Err: err})
+			tried = append(tried, err)
 			continue
 		case "no-active":
-			tried = append(tried, adminapi.Answer[adminapi.Broken]{Addr: addr, Err: err})
+			tried = append(tried, err)
 			continue
 		case "not-held":
 			return nil, failed(ExitLost, "%s is not held, so there is nothing to break", printable(string(key)))
@@ -447,13 +484,9 @@ func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, toke
 		}
 		return nil, err
 	}
-	var reasons []string
-	for _, t := range tried {
-		reasons = append(reasons, t.Err.Error())
-	}
-	hint := "Is a node running, and are --admin or STILE_ADMIN_ADDRS right?"
+	status, hint := adminHint(tried)
 	if active != "" {
-		hint = "The active is the node at " + active + ": give its admin address, too, with --admin."
+		status, hint = ExitNoServer, "The active is the node at "+active+": give its admin address, too, with --admin."
 	}
-	return nil, failed(ExitNoServer, "no active node could be asked:\n  %s\n%s", strings.Join(reasons, "\n  "), hint)
+	return nil, failed(status, "no active node could be asked:\n  %s\n%s", lines(tried, "  "), hint)
 }
