@@ -2,6 +2,7 @@ package shelldoc
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -53,16 +54,8 @@ func Man(app *kong.Application, p Page) string {
 	m.flags(flags(app.Node))
 	m.macro("SH", "ENVIRONMENT")
 	m.text("Each of these stands for a flag, which wins:")
-	for _, n := range append([]*kong.Node{app.Node}, commands(app)...) {
-		for _, f := range flags(n) {
-			for _, env := range f.Envs {
-				of := "--" + f.Name
-				if n != app.Node {
-					of += " of " + n.Name
-				}
-				m.item(`\fB`+escape(env)+`\fR`, of)
-			}
-		}
+	for _, e := range environment(app) {
+		m.item(`\fB`+escape(e.Name)+`\fR`, e.Text)
 	}
 	for _, part := range p.More {
 		m.macro("SH", part.Title)
@@ -72,6 +65,32 @@ func Man(app *kong.Application, p Page) string {
 		}
 	}
 	return m.b.String()
+}
+
+// environment lists the variables, each once, with the flag that it stands for
+// and the commands that have this.
+func environment(app *kong.Application) (list []Item) {
+	var of [][]string // commands, none for a flag of all
+	for _, n := range append([]*kong.Node{app.Node}, commands(app)...) {
+		for _, f := range flags(n) {
+			for _, env := range f.Envs {
+				at := slices.IndexFunc(list, func(i Item) bool { return i.Name == env })
+				if at < 0 {
+					at = len(list)
+					list, of = append(list, Item{env, "--" + f.Name}), append(of, nil)
+				}
+				if n != app.Node {
+					of[at] = append(of[at], n.Name)
+				}
+			}
+		}
+	}
+	for i := range list {
+		if len(of[i]) > 0 {
+			list[i].Text += " of " + strings.Join(of[i], " and ")
+		}
+	}
+	return list
 }
 
 type man struct {

@@ -176,6 +176,19 @@ func TestManPage(t *testing.T) {
 			t.Errorf("no flag %s", f)
 		}
 	}
+	_, environment, _ := strings.Cut(text, ".SH \"ENVIRONMENT\"")
+	seen := map[string]bool{}
+	for line := range strings.Lines(environment) {
+		if name, is := strings.CutPrefix(strings.TrimSpace(line), `\fBSTILE_`); is {
+			if seen[name] {
+				t.Errorf("STILE_%s is there twice", name)
+			}
+			seen[name] = true
+		}
+	}
+	if !seen[`TOKEN\fR`] || !strings.Contains(environment, `\-\-token of keep and release`) {
+		t.Errorf("no STILE_TOKEN of keep and release in %s", environment)
+	}
 	for _, part := range []string{"EXIT STATUS", "ENVIRONMENT", "STILE_ADDRS", "\n122", "stile lock backup"} {
 		if !strings.Contains(strings.ReplaceAll(text, `\fB`, "\n"), part) {
 			t.Errorf("no %q", part)
