@@ -159,6 +159,22 @@ func token(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // Run runs the command line and returns the exit status.
 func Run(args []string, s Streams) int {
+	out := &output{to: s.Out}
+	s.Out = out
+	status, err := run(args, s)
+	if out.err != nil && !errors.Is(err, out.err) && !nobodyReads(out.err) {
+		fmt.Fprintf(s.Err, "stile: the output could not be written: %v\n", out.err)
+		status = ExitFailure
+	}
+	var e *exitError
+	if errors.As(err, &e) && e.interrupted {
+		job.Interrupt(e.ofTerminal)
+	}
+	return status
+}
+
+// run does what the command line says. It has told the user of the error.
+func run(args []string, s Streams) (status int, err error) {
 	var c CLI
 	done := -1
 	parser, err := New(&c, kong.Writers(s.Out, s.Err), kong.Exit(func(code int) { done = code }))
@@ -167,7 +183,10 @@ func Run(args []string, s Streams) int {
 	}
 	command, err := parser.Parse(args)
 	if done >= 0 {
-		return done // help or version was printed
+		return done, nil // help or version was printed
+	}
+	if out, ok := s.Out.(*output); ok && out.err != nil {
+		return ExitFailure, nil // Run tells
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "stile: %v\n", err)
@@ -177,22 +196,18 @@ func Run(args []string, s Streams) int {
 			help = parse.Context.Selected().FullPath() + " --help"
 		}
 		fmt.Fprintf(s.Err, "See %s.\n", help)
-		return ExitFailure
+		return ExitFailure, err
 	}
 	a := &app{Globals: c.Globals, Streams: s, line: args, ctx: context.Background(), styles: stylesFor(s.Out), model: parser.Model, exit: os.Exit}
 	err = command.Run(a)
 	if err == nil {
-		return ExitOK
+		return ExitOK, nil
 	}
 	status, text := explain(err)
 	if text != "" {
 		fmt.Fprintf(s.Err, "stile: %s\n", text)
 	}
-	var e *exitError
-	if errors.As(err, &e) && e.interrupted {
-		job.Interrupt(e.ofTerminal)
-	}
-	return status
+	return status, err
 }
 
 // warn tells the user something that is no failure.

@@ -185,6 +185,9 @@ func (k *acquireCommand) Run(a *app) error {
 		a.release(lock)
 		return failed(ExitFailure, "the token could not be printed, so the lock was given back: %w", err)
 	}
+	if f := fileOf(a.Out); f != nil && mayBeClosed(f) {
+		a.warn("warning: standard output is closed, or /dev/null: nobody has the token, and the key is held until its lease ends")
+	}
 	return nil
 }
 

@@ -19,8 +19,8 @@ type styles struct{ on bool }
 
 // stylesFor: colour only on a terminal, and not if NO_COLOR is set.
 func stylesFor(out io.Writer) styles {
-	f, ok := out.(*os.File)
-	return styles{ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	f := fileOf(out)
+	return styles{f != nil && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 func (s styles) paint(colour, text string) string {

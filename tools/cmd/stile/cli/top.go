@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"time"
 
 	"golang.org/x/term"
@@ -22,8 +21,8 @@ func (k *topCommand) Run(a *app) error {
 	if k.Every < 100*time.Millisecond {
 		return failed(ExitFailure, "--every %v is too short: want 100ms or more", k.Every)
 	}
-	out, ok := a.Out.(*os.File)
-	if !ok || !term.IsTerminal(int(out.Fd())) || a.In == nil || !term.IsTerminal(int(a.In.Fd())) {
+	out := fileOf(a.Out)
+	if out == nil || !term.IsTerminal(int(out.Fd())) || a.In == nil || !term.IsTerminal(int(a.In.Fd())) {
 		return failed(ExitFailure, "top needs a terminal: use `stile status` and `stile keys`, which have --json, too")
 	}
 	api, err := a.admin()
