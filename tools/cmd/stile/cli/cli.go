@@ -185,6 +185,11 @@ func run(args []string, s Streams) (status int, err error) {
 	if done >= 0 {
 		return done, nil // help or version was printed
 	}
+	// These print what has nothing to do with any setting, for shells that
+	// start and for packages.
+	if err == nil && command.Command() != "man" && !strings.HasPrefix(command.Command(), "completion") {
+		err = checkEnviron(parser.Model, os.Environ())
+	}
 	if out, ok := s.Out.(*output); ok && out.err != nil {
 		return ExitFailure, nil // Run tells
 	}
