@@ -293,7 +293,11 @@ func TestGuardWhenStileIsStopped(t *testing.T) {
 		t.Error("killed without a SIGTERM")
 	}
 	signalTo(t, p.cmd.Process.Pid, syscall.SIGCONT)
-	p.end(t, 10*time.Second).result().want(t, 123, "does not move")
+	p.end(t, 10*time.Second).result().want(t, 123, "the stile process stands still", "was lost while the command ran")
+	// It had ended long before stile went on.
+	if said := p.stderr(); strings.Contains(said, "is killed") {
+		t.Errorf("%s", said)
+	}
 }
 
 // stile is killed: the command gets SIGTERM at once, all of its group.
@@ -304,6 +308,7 @@ func TestGuardWhenStileIsKilled(t *testing.T) {
 	of := pids(t, file, 2)
 	p.cmd.Process.Kill()
 	within(t, 5*time.Second, "the command has ended", func() bool { return !alive(of[0]) && !alive(of[1]) })
+	within(t, 5*time.Second, "the guard has told why", func() bool { return strings.Contains(p.stderr(), "the stile process was killed") })
 }
 
 // Both are killed: the kernel still ends the command itself.

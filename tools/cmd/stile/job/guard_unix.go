@@ -206,7 +206,7 @@ func guardGroup(in io.Reader, stderr io.Writer) int {
 			case !more:
 				lines, dead = nil, true
 				if !ending {
-					fmt.Fprintln(stderr, "stile: killed while its command runs: the command is told to end (SIGTERM)")
+					fmt.Fprintln(stderr, "stile: the stile process was killed while its command runs: the command is told to end (SIGTERM)")
 					termAt = 0
 					killAt = min(killAt, int64(machineClock())+gce)
 				}
@@ -219,7 +219,7 @@ func guardGroup(in io.Reader, stderr io.Writer) int {
 		now := int64(machineClock())
 		if !ending && now >= termAt {
 			if !dead {
-				fmt.Fprintln(stderr, "stile: does not move and its lease is about to end: the command is told to end (SIGTERM)")
+				fmt.Fprintln(stderr, "stile: the stile process stands still (was it stopped?) and its lease is about to end: the command is told to end (SIGTERM)")
 			}
 			ending, acted = true, true
 			syscall.Kill(-group, syscall.SIGTERM)

@@ -146,18 +146,31 @@ func (r *run) loop(children <-chan os.Signal) {
 			}
 			timer.Reset(pollEvery)
 		}
+		var got os.Signal
+		lost, due := false, false
 		select {
 		case <-children:
-		case s := <-r.o.Signals:
-			r.pass(s.(syscall.Signal))
+			continue
+		case got = <-r.o.Signals:
 		case <-held:
-			held = nil
-			if time.Now().Before(r.lease.Expires()) {
-				r.end("the servers do not know the lock any more: it was broken by hand, or lost in a failover")
-			} else {
-				r.end("the lease has ended")
-			}
+			held, lost = nil, true
 		case <-timer.C:
+			due = true
+		}
+		// This process may just go on after a stop. What has ended meanwhile
+		// needs no end, and no word about one.
+		r.reap()
+		if r.exited && !r.groupLives() {
+			return
+		}
+		switch {
+		case got != nil:
+			r.pass(got.(syscall.Signal))
+		case lost && time.Now().Before(r.lease.Expires()):
+			r.end("the servers do not know the lock any more: it was broken by hand, or lost in a failover")
+		case lost:
+			r.end("the lease has ended")
+		case due:
 			timer.Reset(r.look())
 		}
 	}
@@ -246,6 +259,7 @@ func (r *run) over() bool {
 
 // reap takes note of all children that have ended or stopped.
 func (r *run) reap() {
+	newGuard := false
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)
@@ -254,10 +268,13 @@ func (r *run) reap() {
 		}
 		switch {
 		case err != nil || pid <= 0:
+			if newGuard && !r.exited {
+				r.look() // tells it what it has to know
+			}
 			return
 		case pid == r.guard.pid && !ws.Stopped():
 			r.guard.again(ws)
-			r.lookNow()
+			newGuard = true
 		case pid != r.child: // of the command, and left to this process
 		case ws.Stopped():
 			r.stopped(ws.StopSignal())
@@ -267,13 +284,6 @@ func (r *run) reap() {
 		default:
 			r.exited, r.out.Status = true, ws.ExitStatus()
 		}
-	}
-}
-
-// lookNow tells the guard what it has to know.
-func (r *run) lookNow() {
-	if r.child > 0 && !r.exited {
-		r.look()
 	}
 }
 
@@ -307,7 +317,7 @@ func (r *run) stopped(s syscall.Signal) {
 		return // somebody has stopped it by hand: the lock stays
 	}
 	r.tty.take()
-	stopSelf()
+	stopSelf(s)
 	r.resume()
 }
 

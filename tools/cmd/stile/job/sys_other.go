@@ -15,4 +15,8 @@ func endWithParent() {}
 
 func becomeSubreaper() {}
 
+// uncatch is not done here: Ctrl+Z stops stile by SIGTTIN, which is all the
+// same to a shell but for the status that it shows.
+func uncatch(syscall.Signal) (restore func()) { return nil }
+
 func machineClock() time.Duration { return clock(unix.CLOCK_MONOTONIC) }

@@ -89,16 +89,22 @@ func (t *terminal) set(group int) {
 	unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
 }
 
-// stopSelf stops this process and the rest of its group, as the terminal
-// would, and returns when it goes on. It returns soon where no shell could
-// continue it: the kernel stops no such group.
-func stopSelf() {
+// stopSelf stops this process and the rest of its group by the signal that
+// has stopped the command, and returns when it goes on. It returns soon where
+// no shell could continue it: the kernel stops no such group.
+func stopSelf(by syscall.Signal) {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	// Not SIGTSTP: Go has no way to stop catching that. SIGTTIN was never
-	// caught, and is all the same to a shell.
-	syscall.Kill(0, syscall.SIGTTIN)
+	// SIGTTIN was never caught. SIGTSTP, of Ctrl+Z, was, and Go has no way back.
+	s := syscall.SIGTTIN
+	if by != syscall.SIGTTIN && by != syscall.SIGTTOU {
+		if restore := uncatch(syscall.SIGTSTP); restore != nil {
+			defer restore() // not before it has had its effect, on whichever thread
+			s = syscall.SIGTSTP
+		}
+	}
+	syscall.Kill(0, s)
 	select {
 	case <-continued:
 	case <-time.After(200 * time.Millisecond): // also if it was stopped meanwhile
