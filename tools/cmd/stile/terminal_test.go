@@ -306,8 +306,8 @@ func TestTop(t *testing.T) {
 		p := begin(t, n.env(), "lock", "the/key", "--name", "somebody", "-c", "echo $STILE_TOKEN; exec sleep 100")
 		s.expect("the/key")
 		within(t, 5*time.Second, "it runs", func() bool { return strings.HasSuffix(p.stdout(), "\n") })
-		s.expect(strings.TrimSpace(p.stdout()))
 		s.expect("somebody")
+		s.expect(strings.TrimSpace(p.stdout()))
 		signalTo(t, p.cmd.Process.Pid, syscall.SIGTERM)
 		s.expect("No key is held")
 		if before != "" {

@@ -14,7 +14,9 @@ type topCommand struct {
 
 // Help is shown by --help, and in the man page.
 func (*topCommand) Help() string {
-	return `Keys: q quits, w sorts by those who wait (busiest first), h by how long keys are held, space stops the picture, up and down move through the keys.`
+	return `Keys: q quits, w sorts by those who wait (busiest first), h by how long keys are held, space stops the picture, up and down move through the keys.
+
+Columns are as wide as what is in them. A narrow terminal leaves out the epoch, the expired leases, one of the two addresses of a node, and the token; then long keys and names are cut.`
 }
 
 func (k *topCommand) Run(a *app) error {

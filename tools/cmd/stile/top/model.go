@@ -180,32 +180,7 @@ func (m *model) draw() string {
 	}
 	add(bold, "stile top  %s  (%s)", m.now.at.Format("15:04:05"), state)
 	add(plain, "")
-	const nodeRow = "%-22s %-22s %-11s %-22s %7s %7s %8s %9s %9s"
-	add(bold, nodeRow, "ADMIN", "NODE", "ROLE", "EPOCH", "LAG", "HELD", "WAITING", "GRANTS/s", "EXPIRED/s")
-	for _, n := range m.now.nodes {
-		if n.Got == nil {
-			addr := "-"
-			if last := m.lastSeen[n.Addr]; last != nil {
-				addr = last.Addr
-			}
-			add(red, "%-22s %-22s %-11s %s", n.Addr, addr, "unreachable", clean(strings.TrimPrefix(n.Err.Error(), n.Addr+": ")))
-			continue
-		}
-		s := n.Got
-		epoch := strconv.FormatUint(s.Epoch, 10)
-		if s.Cluster != nil {
-			epoch = s.Cluster.Epoch
-		}
-		grants, expired := "-", "-"
-		if r, ok := m.rates[n.Addr]; ok {
-			grants, expired = fmt.Sprintf("%.0f", r.grants), fmt.Sprintf("%.1f", r.expired)
-		}
-		style := plain
-		if s.Serves() {
-			style = green
-		}
-		add(style, nodeRow, n.Addr, clean(s.Addr), s.RoleName(), clean(epoch), m.lag(s), strconv.Itoa(s.Held), strconv.Itoa(s.Waiting), grants, expired)
-	}
+	m.drawNodes(add)
 	add(plain, "")
 	if m.now.page == nil {
 		add(red, "No node tells of its keys.")
@@ -213,7 +188,7 @@ func (m *model) draw() string {
 		m.drawKeys(add)
 	}
 	// The last line is for help, whatever the height.
-	const help = "q quit   w busiest   h held longest   space stop   ↑↓ move"
+	const help = "q quit  w busiest  h held longest  space stop  ↑↓ move"
 	body := lines
 	if m.height < 2 {
 		return body[0]
@@ -225,6 +200,53 @@ func (m *model) draw() string {
 		body = append(body, "")
 	}
 	return strings.Join(append(body, faint.Render(cut(help, m.width))), "\n")
+}
+
+// drawNodes draws a line for each node. An address and what a node has to do
+// matter most.
+func (m *model) drawNodes(add func(style lipgloss.Style, format string, args ...any)) {
+	g := &grid{columns: []column{
+		{name: "ADMIN", flexible: true},
+		{name: "NODE", flexible: true, spare: true, rank: 5},
+		{name: "ROLE"},
+		{name: "EPOCH", spare: true, rank: 7},
+		{name: "LAG", right: true, rank: 3},
+		{name: "HELD", right: true, rank: 1},
+		{name: "WAITING", right: true, rank: 2},
+		{name: "GRANTS/s", right: true, rank: 4},
+		{name: "EXPIRED/s", right: true, spare: true, rank: 6},
+	}}
+	for _, n := range m.now.nodes {
+		if n.Got == nil {
+			addr := "-"
+			if last := m.lastSeen[n.Addr]; last != nil {
+				addr = clean(last.Addr)
+			}
+			g.rows = append(g.rows, row{
+				style: red, cells: cells(n.Addr, addr, "unreachable"),
+				tail: clean(strings.TrimPrefix(n.Err.Error(), n.Addr+": ")),
+			})
+			continue
+		}
+		s := n.Got
+		epoch := strconv.FormatUint(s.Epoch, 10)
+		if s.Cluster != nil {
+			epoch = s.Cluster.Epoch
+		}
+		grants, expired := "-", "-"
+		if r, ok := m.rates[n.Addr]; ok {
+			grants, expired = fmt.Sprintf("%.0f", r.grants), fmt.Sprintf("%.1f", r.expired)
+		}
+		style := lipgloss.NewStyle()
+		if s.Serves() {
+			style = green
+		}
+		g.rows = append(g.rows, row{
+			style: style,
+			cells: cells(n.Addr, clean(s.Addr), clean(s.RoleName()), clean(epoch), m.lag(s), strconv.Itoa(s.Held), strconv.Itoa(s.Waiting), grants, expired),
+		})
+	}
+	g.draw(m.width, 0, func(style lipgloss.Style, text string) { add(style, "%s", text) })
 }
 
 // lag is how far a standby is behind, as the active says.
@@ -256,34 +278,50 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 	if m.order == byAge {
 		title = "Keys, those held longest first"
 	}
-	if !p.Active {
-		title += " (no node is active: the copy of " + clean(p.Node) + ")"
-	}
 	if p.Held > len(keys) {
 		title += fmt.Sprintf(" (%d of %d)", len(keys), p.Held)
 	}
 	add(bold, "%s", title)
-	const row = "%-30s %-20s %-28s %9s %9s %8s"
-	add(bold, row, "KEY", "TOKEN", "HOLDER", "HELD FOR", "ENDS IN", "WAITING")
+	if !p.Active {
+		add(red, "%s", m.copyOf(p.Node))
+	}
+	g := &grid{columns: []column{
+		{name: "KEY", flexible: true},
+		{name: "HOLDER", flexible: true},
+		{name: "HELD FOR", right: true, rank: 3},
+		{name: "ENDS IN", right: true, rank: 1},
+		{name: "WAITING", right: true, rank: 2},
+		{name: "TOKEN", spare: true, rank: 4},
+	}}
+	for _, h := range keys {
+		g.rows = append(g.rows, row{cells: append([]cell{{text: clean(string(h.Key))}, holder(h.Holder)}, cells(
+			age(m.now.at.Sub(h.Since)), age(h.Until.Sub(m.now.at)), strconv.Itoa(h.Waiting), strconv.FormatUint(h.Token, 10))...)})
+	}
+	g.draw(m.width, m.top, func(style lipgloss.Style, text string) { add(style, "%s", text) })
 	if len(keys) == 0 {
 		add(lipgloss.NewStyle(), "No key is held.")
 	}
-	for _, h := range keys[min(m.top, len(keys)):] {
-		holder := h.Holder.Client
-		if holder == "" {
-			holder = h.Holder.Addr
+}
+
+// copyOf says why the keys are the copy of a node that is not active.
+func (m *model) copyOf(node string) string {
+	for _, n := range m.now.nodes {
+		if n.Got == nil || n.Got.Addr != node {
+			continue
 		}
-		gone := ""
-		if h.Holder.Gone {
-			gone = ", gone"
+		if active := n.Got.ActiveAddr(); active != "" && active != node {
+			return fmt.Sprintf("The copy of standby %s. The active is %s: see --admin.", clean(node), clean(active))
 		}
-		holder = cut(clean(holder), 28-len(gone)) + gone
-		if holder == "" {
-			holder = "-"
-		}
-		add(lipgloss.NewStyle(), row, cut(clean(string(h.Key)), 30), strconv.FormatUint(h.Token, 10), holder,
-			age(m.now.at.Sub(h.Since)), age(h.Until.Sub(m.now.at)), strconv.Itoa(h.Waiting))
 	}
+	return "No node is active: the copy of " + clean(node) + "."
+}
+
+func holder(w adminapi.Who) cell {
+	c := cell{text: clean(cmp.Or(w.Client, w.Addr, "-"))}
+	if w.Gone {
+		c.end = ", gone"
+	}
+	return c
 }
 
 func age(d time.Duration) string {

@@ -102,7 +102,7 @@ func TestHolders(t *testing.T) {
 		{adminapi.Who{Client: "ann", Addr: "a:1"}, " ann "},
 		{adminapi.Who{Addr: "a:1"}, " a:1 "},
 		{adminapi.Who{Client: "ann", Addr: "a:1", Gone: true}, " ann, gone "},
-		{adminapi.Who{Client: strings.Repeat("x", 40), Gone: true}, " " + strings.Repeat("x", 21) + "…, gone "},
+		{adminapi.Who{Client: strings.Repeat("x", 200), Gone: true}, "x…, gone "},
 		{adminapi.Who{}, " - "},
 	} {
 		m := newTest()
@@ -211,4 +211,110 @@ func TestFits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// standbys is a cluster of three as a terminal has it, with keys that clients
+// of this program hold.
+func standbys() snapshot {
+	s := snapshot{at: start, page: &adminapi.Page{Active: true, Node: "127.0.0.1:14801", Held: 2}}
+	for i, role := range []string{"active", "standby", "standby"} {
+		c := &adminapi.Cluster{ID: i, Role: role, Mode: "redirect", Epoch: "60500000.2", Active: 0}
+		for p := range 3 {
+			if lag := uint64(12345); p != i {
+				c.Peers = append(c.Peers, adminapi.Peer{ID: p, Addr: fmt.Sprintf("127.0.0.1:1480%d", p+1), Lag: &lag})
+			}
+		}
+		if i == 0 {
+			c.Mode = "serve"
+		}
+		s.nodes = append(s.nodes, adminapi.Answer[adminapi.Status]{Addr: fmt.Sprintf("127.0.0.1:1481%d", i+1), Got: &adminapi.Status{
+			Addr: fmt.Sprintf("127.0.0.1:1480%d", i+1), Started: start, Held: 1234, Waiting: 56789, Cluster: c,
+			Counts: &adminapi.Counts{Grants: map[string]uint64{"at_once": 0}},
+		}})
+	}
+	for i, key := range []string{"backup", "orders/eu/4711"} {
+		s.page.Keys = append(s.page.Keys, adminapi.Holding{
+			Key: adminapi.Key(key), Token: 259864247628988417, Waiting: 42 - i, Since: start.Add(-100 * time.Minute), Until: start.Add(30 * time.Second),
+			Holder: adminapi.Who{Client: fmt.Sprintf("stile@host%d:31337", i), Gone: i == 1},
+		})
+	}
+	return s
+}
+
+// What matters most is whole at every width; what does not fit is left out
+// from what matters least on, and nothing else is cut.
+func TestWidths(t *testing.T) {
+	const token = "259864247628988417"
+	for _, test := range []struct {
+		width     int
+		has, lack []string // in the whole picture
+	}{
+		{200, []string{"127.0.0.1:14811  127.0.0.1:14801  active", "EPOCH", "60500000.2", "EXPIRED/s", "TOKEN", token}, []string{"…"}},
+		{120, []string{"127.0.0.1:14811  127.0.0.1:14801  active", "EPOCH", "EXPIRED/s", "TOKEN", token}, []string{"…"}},
+		{80, []string{"127.0.0.1:14812  127.0.0.1:14802  standby", "LAG", "12345", "GRANTS/s", "HELD FOR", "1h40m0s"}, []string{"…", "EPOCH", "EXPIRED/s", "TOKEN", token}},
+		{60, []string{"127.0.0.1:14812  standby", "LAG", "12345", "GRANTS/s", "HELD FOR"}, []string{"14802", "EPOCH", "EXPIRED/s", "TOKEN"}},
+	} {
+		m := newTest()
+		feed(m, tea.WindowSizeMsg{Width: test.width, Height: 24}, standbys(), standbys())
+		text := m.draw()
+		has := append(test.has, "ADMIN", "127.0.0.1:14813", "ROLE", "HELD ", "1234", "WAITING", "56789", "KEY", "backup", "HOLDER", "stile@host0", "gone", "ENDS IN", "30.0s", "42")
+		if test.width > 60 {
+			has = append(has, "orders/eu/4711", "stile@host0:31337", "stile@host1:31337, gone")
+		}
+		for _, want := range has {
+			if !strings.Contains(text, want) {
+				t.Errorf("%d columns: no %q in\n%s", test.width, want, text)
+			}
+		}
+		for _, no := range test.lack {
+			if strings.Contains(text, no) {
+				t.Errorf("%d columns: %q is in\n%s", test.width, no, text)
+			}
+		}
+		for _, l := range strings.Split(text, "\n") {
+			if w := lipgloss.Width(l); w > test.width {
+				t.Errorf("%d columns, %d are used: %q", test.width, w, l)
+			}
+		}
+	}
+}
+
+// Columns are below each other whatever is in them.
+func TestColumnsStand(t *testing.T) {
+	m := newTest()
+	s := standbys()
+	s.page.Keys[0].Key, s.page.Keys[0].Holder.Client = "鍵/鍵", strings.Repeat("x", 100)
+	s.nodes[1] = adminapi.Answer[adminapi.Status]{Addr: "127.0.0.1:14812", Err: errors.New("127.0.0.1:14812: connection refused")}
+	for _, width := range []int{50, 60, 80, 120, 200} {
+		feed(m, tea.WindowSizeMsg{Width: width, Height: 24}, s)
+		ends := func(line, text string) int {
+			before, _, found := strings.Cut(line, text)
+			if !found {
+				t.Errorf("%d columns: no %q in %q", width, text, line)
+			}
+			return lipgloss.Width(before) + len(text)
+		}
+		_, head := lineOf(t, m, "ENDS IN")
+		_, one := lineOf(t, m, "鍵/鍵")
+		_, two := lineOf(t, m, "orders/")
+		if at := ends(head, "ENDS IN"); ends(one, "30.0s") != at || ends(two, "30.0s") != at {
+			t.Errorf("%d columns:\n%s\n%s\n%s", width, head, one, two)
+		}
+		if _, l := lineOf(t, m, "unreachable"); !strings.Contains(l, "unreachable  connection") {
+			t.Errorf("%d columns: %q", width, l)
+		}
+	}
+}
+
+// The copy of a standby says so, and where the active is.
+func TestCopyOfAStandby(t *testing.T) {
+	m := newTest()
+	s := standbys()
+	s.nodes = s.nodes[1:2]
+	s.page.Active, s.page.Node = false, "127.0.0.1:14802"
+	feed(m, tea.WindowSizeMsg{Width: 80, Height: 24}, s)
+	lineOf(t, m, "The copy of standby 127.0.0.1:14802. The active is 127.0.0.1:14801: see --admin.")
+	s.nodes[0].Got.Cluster.Active = -1
+	feed(m, s)
+	lineOf(t, m, "No node is active: the copy of 127.0.0.1:14802.")
 }
