@@ -223,6 +223,10 @@ func TestStatus(t *testing.T) {
 		return strings.Contains(r.stdout, "k ")
 	})
 	r.want(t, 0, "the copy of a standby, "+c.nodes[2].addr, "the active is the node at "+c.nodes[0].addr, "--admin")
+	r = run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1," + c.nodes[2].admin}, "keys")
+	if r.want(t, 0, "the active is the node at "+c.nodes[0].addr, "127.0.0.1:1: "); strings.Contains(r.stderr, "--admin") {
+		t.Errorf("the silent one may be it: %s", r.stderr)
+	}
 	if r = run(t, c.env(), "keys"); r.stderr != "" {
 		t.Errorf("%s", r.stderr)
 	}

@@ -76,6 +76,7 @@ func TestProblems(t *testing.T) {
 		"a problem":          {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
 		"active alone asked": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true})}, nil},
 		"one standby asked":  {[]adminapi.Answer[adminapi.Status]{standby("c", 0)}, []string{"the active is the node at a, which was not"}},
+		"active is silent":   {[]adminapi.Answer[adminapi.Status]{standby("c", 0), dead}, []string{"admin-z: refused", "no node that answered serves: the active is the node at a"}},
 		"none knows one":     {[]adminapi.Answer[adminapi.Status]{standby("c", -1)}, []string{"none knows one that does; a or b was not asked"}},
 	} {
 		got := problems(test.nodes)

@@ -124,9 +124,10 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 			asked[n.Got.Addr] = true
 		}
 	}
-	alone := 0
+	alone, silent := 0, false
 	for _, n := range nodes {
 		if n.Err != nil {
+			silent = true
 			wrong = append(wrong, n.Err.Error())
 			continue
 		}
@@ -153,6 +154,8 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 		}
 	}
 	switch {
+	case len(serving) == 0 && len(active) > 0 && silent: // which may be that one
+		wrong = append(wrong, fmt.Sprintf("no node that answered serves: the active is the node at %s", strings.Join(active, " or ")))
 	case len(serving) == 0 && len(active) > 0:
 		wrong = append(wrong, fmt.Sprintf("no node that was asked serves: the active is the node at %s, which was not: give its admin address, too, with --admin", strings.Join(active, " or ")))
 	case len(serving) == 0 && len(unasked) > 0:
@@ -294,7 +297,7 @@ func (k *keysCommand) Run(a *app) error {
 		return err
 	}
 	q := adminapi.Query{Prefix: k.Prefix, Limit: min(k.Limit, maxPage), Waiters: k.Waiters}
-	page, addr, err := best(a.ctx, api, q)
+	page, addr, errs, err := best(a.ctx, api, q)
 	if err != nil {
 		return err
 	}
@@ -322,7 +325,7 @@ func (k *keysCommand) Run(a *app) error {
 	}
 	a.showKeys(keys, time.Now())
 	if !page.Active {
-		a.warn("%s", a.copyOf(api, page.Node, addr))
+		a.warn("%s", a.copyOf(api, page.Node, addr, errs))
 	}
 	if page.More() {
 		a.warn("there are more keys: give a longer PREFIX, or --limit")
@@ -330,23 +333,37 @@ func (k *keysCommand) Run(a *app) error {
 	return nil
 }
 
-// copyOf says why a listing is the copy of a standby.
-func (a *app) copyOf(api *adminapi.Client, node, addr string) string {
+// copyOf says why a listing is the copy of a standby. The errors are those of
+// the other admin servers.
+func (a *app) copyOf(api *adminapi.Client, node, addr string, errs []error) string {
+	text := "no node is active at the moment: this is the copy of " + printable(node)
 	s, err := api.Status(a.ctx, addr)
 	if err == nil && s.ActiveAddr() != "" && s.ActiveAddr() != node {
-		return fmt.Sprintf("this is the copy of a standby, %s: the active is the node at %s; give its admin address, too, with --admin", printable(node), printable(s.ActiveAddr()))
+		text = fmt.Sprintf("this is the copy of a standby, %s: the active is the node at %s", printable(node), printable(s.ActiveAddr()))
+		if len(errs) == 0 {
+			text += "; give its admin address, too, with --admin"
+		}
 	}
-	return fmt.Sprintf("no node is active at the moment: this is the copy of %s", printable(node))
+	if len(errs) > 0 {
+		text += "\n  " + lines(errs, "  ")
+	}
+	return text
 }
 
-// best asks all servers and takes the active's answer, else any.
-func best(ctx context.Context, api *adminapi.Client, q adminapi.Query) (*adminapi.Page, string, error) {
+// best asks all servers and takes the active's answer, else any; errs are of
+// those that did not answer.
+func best(ctx context.Context, api *adminapi.Client, q adminapi.Query) (page *adminapi.Page, addr string, errs []error, err error) {
 	pages := adminapi.All(ctx, api, func(ctx context.Context, addr string) (*adminapi.Page, error) { return api.Keys(ctx, addr, q) })
 	b := adminapi.Best(pages)
 	if b == nil {
-		return nil, "", noNode(pages)
+		return nil, "", nil, noNode(pages)
 	}
-	return b.Got, b.Addr, nil
+	for _, p := range pages {
+		if p.Err != nil {
+			errs = append(errs, p.Err)
+		}
+	}
+	return b.Got, b.Addr, errs, nil
 }
 
 func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
