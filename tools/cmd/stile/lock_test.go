@@ -260,6 +260,45 @@ func TestLeaseLostByServer(t *testing.T) {
 	}
 }
 
+// A command that has ended while the lock was held did well, whether or not a
+// server can be told: that is tried until the lease ends, or a signal comes.
+func TestReleaseEndsWithTheLease(t *testing.T) {
+	n := startNode(t)
+	const lease = 3 * time.Second
+	begun := func() (p *process, pid int) {
+		file := filepath.Join(t.TempDir(), "pids")
+		p = begin(t, n.env(), "lock", "k", "--lease", lease.String(), "-c", fmt.Sprintf(`echo $$ >>%[1]s; while ! test -e %[1]s.go; do sleep 0.02; done; exit 3`, file))
+		pid = pids(t, file, 1)[0]
+		n.stop(t)
+		if err := os.WriteFile(file+".go", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p, pid
+	}
+	p, _ := begun()
+	last := time.Now() // no renewal is later
+	p.end(t, 10*time.Second)
+	if late := time.Since(last); late > lease+time.Second {
+		t.Errorf("it took %v", late)
+	}
+	p.result().want(t, 3, "no server could be told")
+	signalTo(t, n.cmd.Process.Pid, syscall.SIGCONT)
+	within(t, 10*time.Second, "nothing is held", func() bool { h, _, _ := n.count(t); return h == 0 })
+
+	p, pid := begun()
+	within(t, 5*time.Second, "the command has ended", func() bool { return !alive(pid) })
+	within(t, lease/2, "a signal ends it", func() bool { // one may still be for the command
+		p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+			return true
+		default:
+			return false
+		}
+	})
+	p.result().want(t, 128+int(syscall.SIGTERM))
+}
+
 func stamp(t *testing.T, file string) time.Time {
 	t.Helper()
 	b, err := os.ReadFile(file)
