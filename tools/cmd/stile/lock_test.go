@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -297,6 +298,30 @@ func TestReleaseEndsWithTheLease(t *testing.T) {
 		}
 	})
 	p.result().want(t, 128+int(syscall.SIGTERM))
+}
+
+// Whoever stops a job sends the signal to all of its processes, in some order
+// and at some moment: the lock is given back all the same, and the status is
+// that of the command.
+func TestSignalsWhileItEnds(t *testing.T) {
+	n := startNode(t)
+	for i := range 40 {
+		key, dir := fmt.Sprint("k", i), t.TempDir()
+		p := begin(t, n.env(), "lock", key, "--lease", "1m", "-c", fmt.Sprintf("trap 'exit 3' TERM; echo $$ >%[1]s/new; mv %[1]s/new %[1]s/pid; while :; do sleep 0.01; done", dir))
+		command := pids(t, filepath.Join(dir, "pid"), 1)[0]
+		both := []int{command, p.cmd.Process.Pid}
+		if i%2 == 1 {
+			slices.Reverse(both)
+		}
+		for _, pid := range both {
+			syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+			time.Sleep(time.Duration(i%10) * 2 * time.Millisecond)
+		}
+		p.end(t, 10*time.Second).result().want(t, 3)
+		if held, _, _ := n.count(t); held != 0 {
+			t.Fatalf("round %d: the lock is still held\n%s", i, p.stderr())
+		}
+	}
 }
 
 func stamp(t *testing.T, file string) time.Time {

@@ -65,11 +65,11 @@ func (a *app) warnIfShort(granted, asked time.Duration) {
 	}
 }
 
-// release gives a lock back. After the end of its lease there is nothing left
+// giveBack releases a lock. After the end of its lease there is nothing left
 // to give back, so it is tried no longer than that; the error is then
 // context.DeadlineExceeded.
-func (a *app) release(lock *client.Lock) error {
-	ctx, cancel := context.WithDeadline(a.ctx, lock.Expires())
+func giveBack(ctx context.Context, lock *client.Lock) error {
+	ctx, cancel := context.WithDeadline(ctx, lock.Expires())
 	defer cancel()
 	return lock.Release(ctx)
 }
@@ -99,7 +99,7 @@ func (a *app) acquire(c *client.Client, key string, w waiting, lease time.Durati
 	<-watched
 	if got != nil {
 		if err == nil {
-			a.release(lock)
+			giveBack(a.ctx, lock)
 		}
 		return nil, &exitError{status: job.Status(got), interrupted: got == os.Interrupt}
 	}
@@ -182,7 +182,7 @@ func (k *acquireCommand) Run(a *app) error {
 		_, err = fmt.Fprintln(a.Out, g.Token)
 	}
 	if err != nil {
-		a.release(lock)
+		giveBack(a.ctx, lock)
 		return failed(ExitFailure, "the token could not be printed, so the lock was given back: %w", err)
 	}
 	if f := fileOf(a.Out); f != nil && mayBeClosed(f) {

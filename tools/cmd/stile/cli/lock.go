@@ -123,10 +123,11 @@ func (k *lockCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	// From here on a signal ends the wait, or goes to the command.
+	// From here on a signal ends the wait, or goes to the command. To the very
+	// end: one that comes when the command has ended must not take the place of
+	// its status.
 	signals := make(chan os.Signal, 32)
 	job.Catch(signals)
-	defer signal.Stop(signals)
 	// Whoever reads our messages may be gone; the command must not be left
 	// alone for that.
 	closedPipe := make(chan os.Signal, 1)
@@ -155,23 +156,8 @@ func (k *lockCommand) Run(a *app) error {
 	})
 	stopRenewing()
 
-	// A second signal does not wait until a server can be told.
-	released := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if job.Ends(s) {
-					a.exit(job.Status(s))
-				}
-			case <-released:
-				return
-			}
-		}
-	}()
 	ended := !time.Now().Before(lock.Expires())
-	releaseErr := a.release(lock)
-	close(released)
+	releaseErr := a.releaseUnlessHurried(lock, signals)
 
 	var start *job.StartError
 	switch {
@@ -198,6 +184,45 @@ func (k *lockCommand) Run(a *app) error {
 		return &exitError{status: out.Status, interrupted: out.Interrupted, ofTerminal: true}
 	}
 	return nil
+}
+
+const (
+	// hurriedRelease is how long a release is tried after a signal.
+	hurriedRelease = time.Second
+	// sameSignal is how far apart copies of one signal may come, as of timeout(1)
+	// and service managers, which send it to the process and to its group.
+	sameSignal = 100 * time.Millisecond
+)
+
+// releaseUnlessHurried gives the lock back when the command has ended. Signals
+// from before that were the command's. One that comes now leaves a second for
+// it, and a further one ends the process.
+func (a *app) releaseUnlessHurried(lock *client.Lock, signals <-chan os.Signal) error {
+	for len(signals) > 0 {
+		<-signals
+	}
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	go func() {
+		var first time.Time
+		for {
+			select {
+			case s := <-signals:
+				switch now := time.Now(); {
+				case !job.Ends(s):
+				case first.IsZero():
+					first = now
+					hurry := time.AfterFunc(hurriedRelease, cancel)
+					defer hurry.Stop()
+				case now.Sub(first) > sameSignal:
+					a.exit(job.Status(s))
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return giveBack(ctx, lock)
 }
 
 // withStatus puts in the statuses that the user chose.
