@@ -74,15 +74,16 @@ func work(ctx context.Context, c *client.Client, key string, stopped *atomic.Boo
 		if err != nil {
 			return fmt.Errorf("an acquire of %s failed: %w", key, err)
 		}
-		if lock.Token() <= last {
-			return fmt.Errorf("the token of %s went from %d to %d", key, last, lock.Token())
-		}
-		last = lock.Token()
+		token := lock.Token()
 		// A grant that was lost with its node is not held any more; that is
 		// what the token is for.
 		if err := lock.Release(ctx); err != nil && !errors.Is(err, client.ErrNotHeld) {
 			return fmt.Errorf("a release of %s failed: %w", key, err)
 		}
+		if token <= last {
+			return fmt.Errorf("the token of %s went from %d to %d", key, last, token)
+		}
+		last = token
 		done.Add(1)
 	}
 	return nil
