@@ -217,6 +217,7 @@ func (k *keepCommand) Run(a *app) error {
 		return err
 	}
 	defer c.Close()
+	//stile:kept by whoever has the token: this only makes its lease longer
 	lock, err := c.Adopt(a.ctx, k.Key, k.Token, k.Lease)
 	if err != nil {
 		return err

@@ -1,0 +1,22 @@
+package deadrelease_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/stile-lock/stile/tools/vet/deadrelease"
+)
+
+func testdata(t *testing.T) string {
+	dir, err := filepath.Abs("../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func Test(t *testing.T) {
+	analysistest.RunWithSuggestedFixes(t, testdata(t), deadrelease.Analyzer, "./deadrelease")
+}
