@@ -43,6 +43,7 @@ func (t truth) not() truth {
 // branch reports whether the path can take the edge out of b for a condition
 // that is true, or false, and takes note of what that tells.
 func (s *search) branch(b *cfg.Block, taken bool, st *state) bool {
+	s.turn(b, taken, st)
 	cond, t := s.condition(b, st)
 	switch t {
 	case murky:
@@ -68,6 +69,33 @@ func (s *search) branch(b *cfg.Block, taken bool, st *state) bool {
 		}
 	}
 	return true
+}
+
+// turn takes note of a loop that is entered, or left. Nobody knows whether one
+// can be passed by without a turn: if each turn hands the lock on, that is no
+// path on which it is certainly lost.
+func (s *search) turn(b *cfg.Block, taken bool, st *state) {
+	loop := b.Succs[0]
+	if loop.Kind != cfg.KindForBody && loop.Kind != cfg.KindRangeBody {
+		return
+	}
+	entered := fmt.Sprintf("<loop@%d>", loop.Stmt.Pos())
+	switch {
+	case taken:
+		st.known[entered] = true
+	case !st.known[entered] && s.awayWithin(loop.Stmt):
+		st.murky = true
+	}
+}
+
+// awayWithin reports whether the lock is given back or handed on within n.
+func (s *search) awayWithin(n ast.Node) bool {
+	for id, what := range s.uses.of {
+		if what == away && within(n, id.Pos()) {
+			return true
+		}
+	}
+	return false
 }
 
 // condition is what decides about the branch at the end of b, and its value.

@@ -56,8 +56,8 @@ type Pairs struct {
 	Acquire api.Set
 	// Release are methods that give it back.
 	Release api.Set
-	// Use are methods after which it still has to be given back.
-	Use api.Set
+	// Use tells methods after which it still has to be given back.
+	Use func(api.Func) bool
 	// Token are methods of which the result can give it back elsewhere,
 	// and ByToken those functions that do so here.
 	Token, ByToken api.Set
@@ -72,7 +72,7 @@ var Stile = Pairs{
 	Thing:   "lock",
 	Acquire: api.Acquire,
 	Release: api.LockRelease,
-	Use:     api.LockUse,
+	Use:     func(f api.Func) bool { return api.LockUse[f] },
 	Token:   api.Set{api.LockToken: true},
 	ByToken: api.ByToken,
 	Borrow:  api.Guards,

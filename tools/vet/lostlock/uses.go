@@ -81,7 +81,7 @@ func (q *acquisition) use(parent inspector.Cursor, at edge.Kind) (what use, toke
 		}
 		f := api.Called(q.TypesInfo, call.Node().(*ast.CallExpr))
 		switch {
-		case q.pairs.Use[f]:
+		case q.pairs.Use(f):
 			return mere, token
 		case q.pairs.Token[f]:
 			return mere, call

@@ -386,3 +386,13 @@ func infinite(ctx context.Context, c *client.Client) {
 		time.Sleep(time.Second)
 	}
 }
+
+func inEachTurn(ctx context.Context, c *client.Client, all []func(*client.Lock)) {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return
+	}
+	for _, f := range all {
+		f(lock)
+	}
+}

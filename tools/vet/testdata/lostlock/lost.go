@@ -301,3 +301,16 @@ func exits(ctx context.Context, c *client.Client) {
 	}
 	work(lock.Context())
 }
+
+func attempts(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door") // want `still held at the return`
+	if err != nil {
+		return err
+	}
+	for i := 0; i < 3; i++ {
+		if work(ctx) == nil {
+			return lock.Release(ctx)
+		}
+	}
+	return errBusy
+}

@@ -1,0 +1,30 @@
+// Package modules requires what the analyzers are tried on.
+package modules
+
+import (
+	_ "github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	_ "github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/pgxtest"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/jackc/pgx/v5/tracelog"
+	_ "github.com/nats-io/nats.go/bench"
+	_ "github.com/nats-io/nats.go/encoders/builtin"
+	_ "github.com/nats-io/nats.go/jetstream"
+	_ "github.com/nats-io/nats.go/micro"
+	_ "go.etcd.io/etcd/client/v3/concurrency"
+	_ "go.etcd.io/etcd/client/v3/experimental/recipes"
+	_ "go.etcd.io/etcd/client/v3/leasing"
+	_ "go.etcd.io/etcd/client/v3/mirror"
+	_ "go.etcd.io/etcd/client/v3/namespace"
+	_ "go.etcd.io/etcd/client/v3/naming/endpoints"
+	_ "go.etcd.io/etcd/client/v3/ordering"
+	_ "google.golang.org/grpc"
+	_ "google.golang.org/grpc/balancer/rls"
+	_ "google.golang.org/grpc/balancer/weightedtarget"
+	_ "google.golang.org/grpc/channelz/service"
+	_ "google.golang.org/grpc/credentials/alts"
+	_ "google.golang.org/grpc/credentials/sts"
+	_ "google.golang.org/grpc/health"
+	_ "google.golang.org/grpc/reflection"
+	_ "google.golang.org/grpc/test/bufconn"
+)
