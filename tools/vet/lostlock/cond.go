@@ -180,8 +180,14 @@ func (s *search) eval(e ast.Expr, st *state) truth {
 			if code.IsNil(s.TypesInfo, x) {
 				x, y = y, x
 			}
+			if s.isLost(x) || s.isLost(y) {
+				return truthOf(e.Op == token.NEQ)
+			}
 			if !code.IsNil(s.TypesInfo, y) {
 				break
+			}
+			if ctx := s.method(x, "Err"); ctx != nil && s.isOwn(ctx) {
+				return truthOf(e.Op == token.EQL)
 			}
 			switch v := code.Var(s.TypesInfo, x); {
 			case v == nil:
@@ -193,6 +199,9 @@ func (s *search) eval(e ast.Expr, st *state) truth {
 		}
 	case *ast.CallExpr:
 		f := api.Called(s.TypesInfo, e)
+		if f == (api.Func{Pkg: "errors", Name: "Is"}) && len(e.Args) == 2 && s.isLost(e.Args[1]) {
+			return no
+		}
 		if f.Pkg == "errors" && (f.Name == "Is" || f.Name == "As") && len(e.Args) == 2 && s.isErr(e.Args[0], st) &&
 			!code.IsNil(s.TypesInfo, e.Args[1]) && !code.Mentions(s.TypesInfo, e.Args[1], func(v *types.Var) bool { return v == s.err }) {
 			return no
@@ -200,7 +209,7 @@ func (s *search) eval(e ast.Expr, st *state) truth {
 	}
 	if code.Mentions(s.TypesInfo, e, func(v *types.Var) bool {
 		return s.err != nil && v == s.err && !st.over || s.derived[v]
-	}) {
+	}) || s.ofContext(e) {
 		return murky
 	}
 	return free

@@ -31,6 +31,10 @@ type search struct {
 	// happens at all while the lock's variable is there in any case, else nil.
 	around ast.Node
 	seen   map[string]bool
+	// own are the variables with the lock's context, made those with one that
+	// may end with it.
+	own, made map[*types.Var]bool
+	comms     map[ast.Node]bool // the communications of select statements
 }
 
 // A state is what is known at a point of a path.
@@ -62,6 +66,14 @@ func (q *acquisition) search(u *uses) ast.Node {
 		return nil
 	}
 	s.derive()
+	s.held()
+	s.comms = map[ast.Node]bool{}
+	ast.Inspect(q.body, func(n ast.Node) bool {
+		if c, ok := n.(*ast.CommClause); ok && c.Comm != nil {
+			s.comms[c.Comm] = true
+		}
+		return true
+	})
 	begin := state{known: map[string]bool{}}
 	for cur := q.at; cur != q.fn; cur = cur.Parent() {
 		kind, _ := cur.ParentEdge()
@@ -221,11 +233,14 @@ func (s *search) from(b *cfg.Block, i int, st state) ast.Node {
 	case 0:
 		return nil
 	case 1:
+		if s.selects(b.Succs[0], &st) {
+			return nil
+		}
 		return s.enter(b.Succs[0], st)
 	}
 	for i, next := range b.Succs {
 		st := state{st.over, st.murky, maps.Clone(st.known)}
-		if !s.branch(b, i == 0, &st) {
+		if !s.branch(b, i == 0, &st) || s.selects(next, &st) {
 			continue
 		}
 		if end := s.enter(next, st); end != nil {
@@ -262,7 +277,7 @@ func (s *search) passes(n ast.Node, st *state) (end ast.Node, over bool) {
 	})
 	ret, returns := n.(*ast.ReturnStmt)
 	switch {
-	case gone:
+	case gone, !s.comms[n] && s.news(n, st):
 		return nil, true
 	case returns && len(ret.Results) == 0 && s.isResult():
 		return nil, true

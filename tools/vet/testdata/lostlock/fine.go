@@ -396,3 +396,93 @@ func inEachTurn(ctx context.Context, c *client.Client, all []func(*client.Lock))
 		f(lock)
 	}
 }
+
+// What was lost needs no release.
+
+func lostInSelect(ctx context.Context, c *client.Client, jobs chan int) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-lock.Context().Done():
+			return context.Cause(lock.Context())
+		case _, ok := <-jobs:
+			if !ok {
+				return lock.Release(ctx)
+			}
+		}
+	}
+}
+
+func lostInOne(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	held := lock.Context()
+	go work(held)
+	select {
+	case <-held.Done():
+	}
+	return context.Cause(held)
+}
+
+func lostAwaited(ctx context.Context, c *client.Client) {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return
+	}
+	<-lock.Context().Done()
+}
+
+func lostAsked(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	for lock.Context().Err() == nil {
+		work(ctx)
+	}
+	return errBusy
+}
+
+func lostMade(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithTimeout(lock.Context(), time.Minute)
+	defer cancel()
+	if work(ctx) != nil && inner.Err() != nil {
+		return errBusy
+	}
+	return lock.Release(ctx)
+}
+
+func lostByError(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	if err := lock.Keep(ctx, 0); errors.Is(err, client.ErrLeaseLost) || errors.Is(err, client.ErrClosed) {
+		return err
+	}
+	switch context.Cause(lock.Context()) {
+	case client.ErrLeaseLost:
+		return errBusy
+	}
+	return lock.Release(ctx)
+}
+
+func lostByClock(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	if time.Until(lock.Expires()) < time.Second {
+		return errBusy
+	}
+	return lock.Release(ctx)
+}

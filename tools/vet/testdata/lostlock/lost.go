@@ -314,3 +314,25 @@ func attempts(ctx context.Context, c *client.Client) error {
 	}
 	return errBusy
 }
+
+func keepFails(ctx context.Context, c *client.Client) error {
+	lock, err := c.Acquire(ctx, "door") // want `still held at the return`
+	if err != nil {
+		return err
+	}
+	if err := lock.Keep(ctx, 0); err != nil && !errors.Is(err, client.ErrNotHeld) {
+		return err
+	}
+	return lock.Release(ctx)
+}
+
+func otherCase(ctx context.Context, c *client.Client) {
+	lock, err := c.Acquire(ctx, "door") // want `still held at the return`
+	if err != nil {
+		return
+	}
+	select {
+	case <-lock.Context().Done():
+	case <-ctx.Done():
+	}
+}
