@@ -11,6 +11,8 @@
 #   make test     every test of every module
 #   make race     the same under the race detector
 #   make verify   format, vet, tidy, generated files, the workspace
+#   make stilevet is the Go client used right? Over every module; a part of verify
+#   make stilevet-elsewhere   the same analyzers over well-known modules, where they must find nothing
 #   make fuzz     each fuzz target for FUZZTIME (60s)
 #   make bench    benchmarks of the codec, the lock table and the client
 #   make bench-smoke     every workload of the benchmark for a moment: is each answer right?
@@ -44,10 +46,12 @@ LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT) $(if $(VERSION)
 
 .DEFAULT_GOAL := build
 .PHONY: build demo fence-demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants \
-	bench-smoke bench-compare stiled dist-extras snapshot snapshot-test image image-release release release-tag release-check
+	bench-smoke bench-compare stiled dist-extras snapshot snapshot-test image image-release release release-tag release-check \
+	stilevet stilevet-elsewhere
 
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./tools/cmd/stile ./conformance/cmd/stile-conformance ./bench/cmd/...
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./server/cmd/stiled ./tools/cmd/stile ./tools/cmd/stilevet \
+	  ./conformance/cmd/stile-conformance ./bench/cmd/...
 
 demo: build
 	$(GO) run ./tools/cmd/stile-demo -stiled bin/stiled
@@ -106,7 +110,7 @@ race:
 	  echo "== $$m"; (cd $$m && $(GO) test -race -tags invariants ./...); \
 	done
 
-verify:
+verify: stilevet
 	@unformatted=$$(gofmt -l $(MODULES)); \
 	if [ -n "$$unformatted" ]; then echo "make fmt would change:"; echo "$$unformatted"; exit 1; fi
 	@set -e; for m in $(MODULES); do \
@@ -117,6 +121,17 @@ verify:
 	@for m in $(MODULES); do \
 	  grep -qx "	./$$m" go.work || { echo "go.work has no line ./$$m"; exit 1; }; \
 	done
+
+stilevet:
+	$(GO) build -trimpath -o bin/ ./tools/cmd/stilevet
+	@set -e; for m in $(MODULES); do \
+	  echo "== $$m, stilevet"; (cd $$m && $(GO) vet -vettool='$(CURDIR)/bin/stilevet' ./...); \
+	done
+	cd bench/etcd && GOWORK=off $(GO) vet -vettool='$(CURDIR)/bin/stilevet' ./...
+
+# It downloads these modules, which nobody else needs.
+stilevet-elsewhere:
+	cd tools && $(GO) run ./vet/internal/elsewhere
 
 fmt:
 	gofmt -w $(MODULES)

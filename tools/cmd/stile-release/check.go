@@ -59,7 +59,7 @@ func check(ctx context.Context, version string, released []string) (err error) {
 	if err := r.versions(ctx, bin); err != nil {
 		return err
 	}
-	return r.example(ctx, home, filepath.Join(bin, "stiled"+exe()))
+	return r.example(ctx, home, bin)
 }
 
 func exe() string {
@@ -95,6 +95,14 @@ func (r *release) versions(ctx context.Context, bin string) error {
 	fmt.Println(said)
 	if !strings.HasPrefix(said, "stiled "+r.version+" ") {
 		return fmt.Errorf("the installed stiled says %q, which does not name %s", said, r.version)
+	}
+	said, err = output(ctx, bin, r.env, filepath.Join(bin, "stilevet"+exe()), "--version")
+	if err != nil {
+		return err
+	}
+	fmt.Println(said)
+	if said != "stilevet "+r.version {
+		return fmt.Errorf("the installed stilevet says %q, which is not %s", said, r.version)
 	}
 	return nil
 }
@@ -156,8 +164,9 @@ func readmeExample(readme string) (string, error) {
 }
 
 // example makes a module of the README's example, gets the released client for
-// it, and runs it against a node.
-func (r *release) example(ctx context.Context, home, stiled string) error {
+// it, and runs it against a node. Neither go vet nor stilevet finds anything in
+// it.
+func (r *release) example(ctx context.Context, home, bin string) error {
 	readme, err := os.ReadFile(filepath.Join(r.clone, "README.md"))
 	if err != nil {
 		return err
@@ -166,7 +175,7 @@ func (r *release) example(ctx context.Context, home, stiled string) error {
 	if err != nil {
 		return err
 	}
-	addr, stop, err := startNode(ctx, stiled, filepath.Join(filepath.Dir(home), "state"))
+	addr, stop, err := startNode(ctx, filepath.Join(bin, "stiled"+exe()), filepath.Join(filepath.Dir(home), "state"))
 	if err != nil {
 		return err
 	}
@@ -183,6 +192,7 @@ func (r *release) example(ctx context.Context, home, stiled string) error {
 		{"mod", "init", "example.com/mine"},
 		{"get", prefix + "client@" + r.version},
 		{"vet", "."},
+		{"vet", "-vettool=" + filepath.Join(bin, "stilevet"+exe()), "."},
 		{"build", "-o", "mine" + exe(), "."},
 	} {
 		fmt.Println("go", strings.Join(args, " "))
