@@ -60,6 +60,7 @@ func main() {
 	}
 	// Done, and not given back: the waits of the others, also of one whose clock
 	// is late, end before this does.
+	//stile:kept until the lease ends, so that no other machine runs it again
 	if err := lock.Keep(ctx, 2**limit+time.Minute); err != nil {
 		log.Fatalf("%s: done, but another machine may run it, too: %v", key, err)
 	}
