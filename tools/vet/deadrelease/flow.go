@@ -15,7 +15,9 @@ import (
 )
 
 // A value is a context: the one that a call at site made, or that a variable
-// had at the beginning.
+// had at the beginning. A call that runs again makes another context, and yet
+// the same value: what is certain at the call is so on the way that comes to
+// it for the first time, too, and so says nothing of the value.
 type value struct {
 	valueKey
 }

@@ -249,7 +249,7 @@ func (f *flow) assign(lhs, rhs []ast.Expr, st *state) {
 			f.forget(lhs, st)
 			return
 		}
-		v := f.fresh(f.eval(call, st), st)
+		v := f.eval(call, st)
 		ctx, cancel := lhs[0], lhs[1]
 		if fn.Pkg == groupPkg {
 			ctx, cancel = cancel, ctx
@@ -269,9 +269,6 @@ func (f *flow) assign(lhs, rhs []ast.Expr, st *state) {
 	for i, e := range rhs {
 		if t := f.pass.TypesInfo.TypeOf(e); t != nil && code.IsContext(t) {
 			values[i] = f.eval(e, st)
-			if _, ok := ast.Unparen(e).(*ast.CallExpr); ok {
-				values[i] = f.fresh(values[i], st)
-			}
 		}
 	}
 	f.forget(lhs, st)
@@ -293,35 +290,4 @@ func (f *flow) set(e ast.Expr, v *value, st *state) {
 	if x := code.Var(f.pass.TypesInfo, e); x != nil && f.tracked(x) {
 		st.vars[x] = v
 	}
-}
-
-// fresh forgets what an earlier run of the same call made: it was another
-// context.
-func (f *flow) fresh(v *value, st *state) *value {
-	if v == nil {
-		return nil
-	}
-	for x, old := range st.vars {
-		if old.from(v) {
-			st.vars[x] = nil
-		}
-	}
-	for o, old := range st.cancels {
-		if old.from(v) {
-			delete(st.cancels, o)
-		}
-	}
-	for old := range st.dead {
-		if old.from(v) {
-			delete(st.dead, old)
-		}
-	}
-	kept := st.defers[:0:0]
-	for _, d := range st.defers {
-		if !d.ctx.from(v) {
-			kept = append(kept, d)
-		}
-	}
-	st.defers = kept
-	return v
 }

@@ -41,6 +41,28 @@ func onePath(ctx Context, lock *stile.Lock) error {
 	return lock.Release(ctx)
 }
 
+func otherPath(ctx Context, lock *stile.Lock) error {
+	ctx, cancel := WithCancel(ctx)
+	defer func() { cancel() }()
+	if cond() {
+		cancel()
+	} else {
+		work(ctx)
+	}
+	return lock.Release(ctx)
+}
+
+func oneOfTwo(ctx Context, lock *stile.Lock) error {
+	inner, cancel := WithCancel(ctx)
+	if cond() {
+		work(inner)
+	} else {
+		inner = ctx
+	}
+	cancel()
+	return lock.Release(inner)
+}
+
 func another(ctx Context, lock *stile.Lock) error {
 	inner, cancel := WithCancel(ctx)
 	defer lock.Release(ctx)

@@ -121,6 +121,34 @@ func flaggedLater(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
+func flaggedByCall(ctx context.Context, c *client.Client) (err error) {
+	var lock *client.Lock
+	if cond() {
+		if lock, err = c.Acquire(ctx, "door"); err != nil {
+			return err
+		}
+	}
+	if cond() {
+		return lock.Release(ctx)
+	}
+	return nil
+}
+
+func sooner(ctx context.Context, c *client.Client, soon bool) error {
+	lock, err := c.Acquire(ctx, "door")
+	if err != nil {
+		return err
+	}
+	if soon {
+		lock.Release(ctx)
+	}
+	err = work(ctx)
+	if !soon {
+		lock.Release(ctx)
+	}
+	return err
+}
+
 func countsAsHeld(ctx context.Context, c *client.Client) {
 	lock, err := c.TryAcquire(ctx, "door")
 	got := false

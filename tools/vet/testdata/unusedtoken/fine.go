@@ -46,6 +46,16 @@ func nested(ctx context.Context, c *stile.Client, tx *sql.Tx, outer *stile.Lock)
 	})
 }
 
+func byParts(ctx context.Context, c *stile.Client, tx *sql.Tx, token uint64) error {
+	return c.Do(ctx, "doc", func(ctx context.Context, _ *stile.Lock) error {
+		if err := guard.Check(ctx, tx, NewGrant("doc", token)); err != nil {
+			return err
+		}
+		_, err := tx.Exec("DELETE FROM doc")
+		return err
+	})
+}
+
 func byGrant(ctx context.Context, c *stile.Client, tx *sql.Tx, grant Grant) error {
 	return c.Do(ctx, "doc", func(ctx context.Context, _ *stile.Lock) error {
 		_, err := tx.Exec("DELETE FROM doc WHERE id = $1", grant.Token())
