@@ -39,6 +39,9 @@ type Config struct {
 	// lock, and whoever reaches the port can read.
 	Secret []byte
 	Log    *slog.Logger
+
+	// LogLost is how many lines of the log were lost so far; nil: none ever.
+	LogLost func() uint64
 }
 
 const (
@@ -178,8 +181,13 @@ func (s *Server) snapshot() metrics.Snapshot {
 	c := s.cluster()
 	_, ready := s.readiness(c)
 	serving, _ := s.cfg.Node.Serving()
+	var logLost uint64
+	if s.cfg.LogLost != nil {
+		logLost = s.cfg.LogLost()
+	}
 	return metrics.Snapshot{
-		Status: s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
+		LogLost: logLost,
+		Status:  s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
 		Role: role(c), Ready: ready, Serving: serving, Cluster: c,
 	}
 }

@@ -27,6 +27,7 @@ type Snapshot struct {
 	Role    string
 	Ready   bool
 	Serving bool
+	LogLost uint64         // lines
 	Cluster *member.Status // nil: the node is alone
 }
 
@@ -100,6 +101,7 @@ var (
 	serving  = gauge("stile_serving", "1 if the node grants; 0 also of an active that can't at the moment.")
 	stopping = gauge("stile_stopping", "1 once the node was asked to end.")
 	epoch    = gauge("stile_epoch", "The epoch of the node's own tokens; 0 if it never was active.")
+	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow.")
 
 	connections = gauge("stile_connections", "Clients that are connected.")
 	accepted    = counter("stile_connections_accepted_total", "Connections accepted on the client port, those of peers too.")
@@ -171,6 +173,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(serving, is(s.Serving))
 	put(stopping, is(s.Status.Stopping))
 	put(epoch, float64(s.Epoch))
+	put(logLost, float64(s.LogLost))
 
 	n := s.Counts
 	put(connections, float64(s.Status.Connections))

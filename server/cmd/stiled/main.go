@@ -21,6 +21,7 @@ import (
 	"github.com/stile-lock/stile/server/buildinfo"
 	"github.com/stile-lock/stile/server/config"
 	"github.com/stile-lock/stile/server/fencing"
+	"github.com/stile-lock/stile/server/internal/logqueue"
 )
 
 // Exit statuses.
@@ -33,6 +34,13 @@ const (
 // sameSignal is how soon after the first a second signal still counts as the
 // same: some tools signal a process and then its whole group.
 const sameSignal = 100 * time.Millisecond
+
+const (
+	// maxLogQueue is how many bytes of the log may wait for who reads it.
+	maxLogQueue = 4 << 20
+	// logAtExit is how long the end of the process waits for that.
+	logAtExit = time.Second
+)
 
 // gcPercent is for a program that allocates only while its table grows: memory
 // counts there, and collections are rare.
@@ -52,15 +60,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	log := newLogger(cfg, stderr)
-	if err := serve(cfg, log); err != nil {
+	lines := logqueue.New(stderr, maxLogQueue, func(to io.Writer, lost int) {
+		newLogger(cfg, to).Log(context.Background(), max(slog.LevelWarn, level(cfg)),
+			"lines of the log were lost: who reads it was too slow", slog.Int("lost", lost))
+	})
+	defer lines.Close(logAtExit)
+	log := newLogger(cfg, lines)
+	if err := serve(cfg, log, lines); err != nil {
 		log.Error("stiled ends", slog.Any("error", err))
 		return exitFailure
 	}
 	return exitOK
 }
 
-func serve(cfg *config.Config, log *slog.Logger) error {
+func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 	// Before anything that takes time: a signal during the start is a stop.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -121,7 +134,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 		attrs = append(attrs, slog.String("admin", adminListener.Addr().String()))
 		srv := admin.New(admin.Config{
 			Node: n.node, Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
-			History: n.history, Secret: cfg.AdminSecret, Log: log,
+			History: n.history, Secret: cfg.AdminSecret, Log: log, LogLost: lines.Lost,
 		})
 		defer srv.Close()
 		n.setAdminSecret = srv.SetSecret
@@ -165,6 +178,7 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 			s = <-signals
 		}
 		log.Warn("stiled exits at once", slog.String("signal", s.String()))
+		lines.Close(logAtExit)
 		os.Exit(exitFailure)
 	}()
 	stop, cancelStop := context.WithTimeout(context.Background(), cfg.StopTimeout)
@@ -177,10 +191,13 @@ func serve(cfg *config.Config, log *slog.Logger) error {
 	return nil
 }
 
+func level(cfg *config.Config) (l slog.Level) {
+	l.UnmarshalText([]byte(cfg.LogLevel)) // one of four, says config
+	return l
+}
+
 func newLogger(cfg *config.Config, w io.Writer) *slog.Logger {
-	var level slog.Level
-	level.UnmarshalText([]byte(cfg.LogLevel)) // one of four, says config
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level(cfg)}
 	if cfg.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
