@@ -53,7 +53,7 @@ func member(t *testing.T, c *config.Config, self int) {
 	if len(c.PeerList) != 3 || c.Self != self {
 		t.Errorf("node %d of %v, want %d of three", c.Self, c.PeerList, self)
 	}
-	if string(c.Secret) != "secret-of-clients" || string(c.ClusterSecret) != "secret-of-cluster" {
-		t.Errorf("the secrets are %q and %q", c.Secret, c.ClusterSecret)
+	if len(c.Secrets) != 1 || string(c.Secrets[0]) != "secret-of-clients" || string(c.ClusterSecret) != "secret-of-cluster" {
+		t.Errorf("the secrets are %q and %q", c.Secrets, c.ClusterSecret)
 	}
 }

@@ -35,10 +35,10 @@ type Config struct {
 	Cluster  func() member.Status // nil: the node is alone
 	History  *history.Log
 
-	// Secret that requests must have, see SetSecret; empty: nobody can break a
-	// lock, and whoever reaches the port can read.
-	Secret []byte
-	Log    *slog.Logger
+	// Secrets, one of which requests must have, see SetSecrets; empty: nobody can
+	// break a lock, and whoever reaches the port can read.
+	Secrets [][]byte
+	Log     *slog.Logger
 
 	// LogLost is how many lines of the log were lost so far; nil: none ever.
 	LogLost func() uint64
@@ -56,7 +56,7 @@ const (
 // Server is the HTTP server of a node.
 type Server struct {
 	cfg      Config
-	secret   atomic.Pointer[[]byte]
+	secrets  atomic.Pointer[[][]byte]
 	loopback bool // it listens on a loopback address
 	wrong    secrets.Wrong
 	events   events
@@ -67,7 +67,7 @@ type Server struct {
 // New returns a server that serves nobody yet.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, wrong: secrets.Wrong{Max: maxWrong}, listings: make(chan struct{}, maxListings)}
-	s.SetSecret(cfg.Secret)
+	s.SetSecrets(cfg.Secrets)
 	s.events.s = s
 	s.http = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
@@ -92,8 +92,8 @@ func (s *Server) Serve(l net.Listener, tlsConfig *tls.Config) error {
 	return s.http.ServeTLS(limited, "", "")
 }
 
-// SetSecret changes the secret that requests must have from now on.
-func (s *Server) SetSecret(secret []byte) { s.secret.Store(&secret) }
+// SetSecrets changes what requests must have from now on, one of these.
+func (s *Server) SetSecrets(set [][]byte) { s.secrets.Store(&set) }
 
 // Close ends the server and all that it answers.
 func (s *Server) Close() error { return s.http.Close() }

@@ -36,10 +36,14 @@ func newServer(t *testing.T, n *node.Node, secret string) *Server {
 	t.Helper()
 	past := new(history.Log)
 	past.Add(history.Event{Time: started, Kind: history.Role, Role: "active", Why: "it is alone", Epoch: 60_500_000})
+	var set [][]byte
+	if secret != "" {
+		set = [][]byte{[]byte(secret)}
+	}
 	return New(Config{
 		Node: n, Addr: "127.0.0.1:5625", StateDir: "/var/lib/stile", Started: started,
 		Epoch: func() uint32 { return 60_500_000 }, History: past,
-		Secret: []byte(secret), Log: slog.New(slog.DiscardHandler),
+		Secrets: set, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -21,9 +21,9 @@ const maxWrong = 10
 func (s *Server) reader(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case s.loopback && namesLoopback(r.Host), !s.loopback && len(*s.secret.Load()) == 0:
+		case s.loopback && namesLoopback(r.Host), !s.loopback && len(*s.secrets.Load()) == 0:
 			h(w, r)
-		case len(*s.secret.Load()) == 0:
+		case len(*s.secrets.Load()) == 0:
 			fail(w, http.StatusForbidden, "forbidden", "the request is for the host "+strconv.Quote(r.Host)+", and this server listens on loopback only: ask for 127.0.0.1 or localhost, or start the node with --admin-secret-file and give the secret")
 		case s.authorized(w, r):
 			h(w, r)
@@ -35,7 +35,7 @@ func (s *Server) reader(h http.HandlerFunc) http.Handler {
 func (s *Server) changer(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case len(*s.secret.Load()) == 0:
+		case len(*s.secrets.Load()) == 0:
 			fail(w, http.StatusForbidden, "forbidden", "this node has no secret by which it could know who may break locks: start the node with --admin-secret-file (or --secret-file)")
 		case s.authorized(w, r):
 			h(w, r)
@@ -58,7 +58,7 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 		fail(w, http.StatusTooManyRequests, "too-many-failures", "too many wrong secrets came from this address: wait "+wait.Round(time.Second).String())
 		return false
 	}
-	if !secrets.Same(*s.secret.Load(), []byte(given)) {
+	if !secrets.Any(*s.secrets.Load(), []byte(given)) {
 		s.wrong.Add(from, now)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stile", error="invalid_token"`)
 		fail(w, http.StatusUnauthorized, "unauthorized", "the admin secret is another one")

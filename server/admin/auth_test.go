@@ -114,7 +114,7 @@ func TestOtherSchemes(t *testing.T) {
 func TestFailuresAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{wrong: secrets.Wrong{Max: maxWrong}}
-		s.SetSecret([]byte("s3cret"))
+		s.SetSecrets([][]byte{[]byte("s3cret"), []byte("0ld")})
 		h := s.reader(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) })
 		for range 3 {
 			for i := range maxWrong {

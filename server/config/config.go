@@ -55,7 +55,7 @@ type Config struct {
 	MaxConnectionsPerAddress int `default:"0" help:"Connections at once from one address (of IPv6: a /64), but for loopback. 0: half of --max-connections."`
 	MaxWrongSecrets          int `default:"100" help:"Wrong secrets in a minute from one address, but for loopback; then none are looked at for the rest of the minute (${default}). 0: any number."`
 
-	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello."`
+	SecretFile string `placeholder:"FILE" help:"File with the secret that clients must give in their hello. A second line is accepted too, while the secret changes."`
 	Insecure   bool   `help:"Listen beyond loopback although neither a secret nor a certificate is asked: whoever reaches the port can take and release locks, and join a cluster."`
 
 	TLSCert          string        `name:"tls-cert" placeholder:"FILE" help:"Certificate of this node, with what leads to its authority (PEM). Clients and peers then have to speak TLS, 1.2 or later. It and the files below, and the secrets, are read anew on SIGHUP."`
@@ -64,7 +64,7 @@ type Config struct {
 	TLSCA            string        `name:"tls-ca" placeholder:"FILE" help:"Authorities (PEM) of the peers' certificates, by which this node knows them when it dials. Default: those of --tls-client-ca, or else the system's."`
 	HandshakeTimeout time.Duration `default:"10s" help:"How long the handshake of TLS may take, 1s to 1m (${default})."`
 
-	AdminSecretFile string `placeholder:"FILE" help:"File with the secret that admin requests must have beyond loopback, and /break everywhere. Without it that is the one of --secret-file."`
+	AdminSecretFile string `placeholder:"FILE" help:"File with the secret that admin requests must have beyond loopback, and /break everywhere. A second line is accepted too. Without the file that is what --secret-file has."`
 
 	ClusterSecretFile string `placeholder:"FILE" help:"File with the secret that the nodes of a cluster show each other, the same for all."`
 
@@ -73,10 +73,10 @@ type Config struct {
 
 	Version bool `env:"-" help:"Print the version and exit."`
 
-	// Secret is what SecretFile holds.
-	Secret []byte `kong:"-"`
-	// AdminSecret is what AdminSecretFile holds, else Secret.
-	AdminSecret []byte `kong:"-"`
+	// Secrets are what SecretFile holds; any of them is accepted.
+	Secrets [][]byte `kong:"-"`
+	// AdminSecrets are what AdminSecretFile holds, else Secrets.
+	AdminSecrets [][]byte `kong:"-"`
 	// ClusterSecret is what ClusterSecretFile holds.
 	ClusterSecret []byte `kong:"-"`
 	// TLS is what the TLS files hold; nil: none is spoken.
@@ -219,18 +219,18 @@ func (c *Config) check() error {
 		return err
 	}
 	if c.AdminSecretFile == "" {
-		c.AdminSecret = c.Secret
+		c.AdminSecrets = c.Secrets
 	}
 	if err := c.checkTLS(); err != nil {
 		return err
 	}
-	if c.Admin != "" && !loopback(admin) && len(c.AdminSecret) == 0 {
+	if c.Admin != "" && !loopback(admin) && len(c.AdminSecrets) == 0 {
 		if !c.Insecure {
 			return fmt.Errorf("--admin %s is reachable from other machines, and the admin server would ask for no secret: give --admin-secret-file or --secret-file, use a loopback address, or --insecure if the network is closed", c.Admin)
 		}
 		c.Warnings = append(c.Warnings, "INSECURE: the admin server at "+c.Admin+" is reachable from other machines and asks for no secret: whoever reaches it sees all keys and clients")
 	}
-	if !loopback(listen) && len(c.Secret) == 0 && c.TLSClientCA == "" {
+	if !loopback(listen) && len(c.Secrets) == 0 && c.TLSClientCA == "" {
 		if !c.Insecure {
 			return fmt.Errorf("--listen %s is reachable from other machines, and neither a secret nor a certificate is asked: give --secret-file or --tls-client-ca, or --insecure if the network is closed", c.Listen)
 		}

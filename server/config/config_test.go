@@ -161,7 +161,7 @@ func TestEverySettingFromEverywhere(t *testing.T) {
 		name := settingOf(field)
 		values, ok := settings[name]
 		switch field.Name {
-		case "Config", "Version", "Secret", "AdminSecret", "ClusterSecret", "TLS", "PeerList", "Self", "Warnings":
+		case "Config", "Version", "Secrets", "AdminSecrets", "ClusterSecret", "TLS", "PeerList", "Self", "Warnings":
 			continue
 		}
 		if !ok {
@@ -463,45 +463,59 @@ func TestBeyondLoopback(t *testing.T) {
 }
 
 func TestSecretFile(t *testing.T) {
-	testSecretFile(t, "--secret-file", func(c *Config) []byte { return c.Secret })
+	testSecretFile(t, "--secret-file", 2, func(c *Config) [][]byte { return c.Secrets })
 }
 
 func TestAdminSecretFile(t *testing.T) {
-	testSecretFile(t, "--admin-secret-file", func(c *Config) []byte { return c.AdminSecret })
+	testSecretFile(t, "--admin-secret-file", 2, func(c *Config) [][]byte { return c.AdminSecrets })
 	clean(t)
-	clients := "--secret-file=" + file(t, "for-clients\n")
-	if c := parse(t, clients); string(c.AdminSecret) != "for-clients" {
-		t.Errorf("without one of its own the admin secret is %q", c.AdminSecret)
+	clients := "--secret-file=" + file(t, "for-clients\nnew\n")
+	if c := parse(t, clients); lines(c.AdminSecrets) != "for-clients,new" {
+		t.Errorf("without one of its own the admin secret is %q", c.AdminSecrets)
 	}
-	if c := parse(t, clients, "--admin-secret-file="+file(t, "for-admins\n")); string(c.AdminSecret) != "for-admins" || string(c.Secret) != "for-clients" {
-		t.Errorf("the admin secret is %q, the other %q", c.AdminSecret, c.Secret)
+	if c := parse(t, clients, "--admin-secret-file="+file(t, "for-admins\n")); lines(c.AdminSecrets) != "for-admins" || lines(c.Secrets) != "for-clients,new" {
+		t.Errorf("the admin secret is %q, the other %q", c.AdminSecrets, c.Secrets)
 	}
 }
 
 func TestClusterSecretFile(t *testing.T) {
-	testSecretFile(t, "--cluster-secret-file", func(c *Config) []byte { return c.ClusterSecret }, "--peers=127.0.0.1:5625")
+	testSecretFile(t, "--cluster-secret-file", 1, func(c *Config) [][]byte { return [][]byte{c.ClusterSecret} }, "--peers=127.0.0.1:5625")
 }
 
-func testSecretFile(t *testing.T, flag string, secret func(*Config) []byte, more ...string) {
+// testSecretFile is for a flag whose file may have so many lines.
+func testSecretFile(t *testing.T, flag string, most int, secret func(*Config) [][]byte, more ...string) {
 	clean(t)
 	args := func(name string) []string { return append([]string{flag, name}, more...) }
 	long := strings.Repeat("s", protocol.MaxSecret)
-	for content, want := range map[string]string{
+	good := map[string]string{
 		"open-sesame":     "open-sesame",
 		"open-sesame\n":   "open-sesame",
 		"open-sesame\r\n": "open-sesame",
 		"\xff\xfe":        "\xff\xfe",
 		long + "\n":       long,
-	} {
-		if got := parse(t, args(file(t, content))...); string(secret(got)) != want || len(got.Warnings) > 0 {
+	}
+	bad := map[string]string{
+		"": "it is empty", "\n": "line 1 is empty", "\r\n": "line 1 is empty", "open-sesame\n\n": "line 2 is empty", "\nopen-sesame": "line 1 is empty",
+		"open sesame\n": "line 1 has a space", " open-sesame": "line 1 has a space", "open-sesame \n": "line 1 has a space",
+		"tab\tbed": "line 1 has", "nul\x00": "line 1 has", "del\x7f": "line 1 has", "two\rlines": "line 1 has", "open\nses ame\n": "line 2 has a space",
+		long + "s": "line 1 has 256 bytes", "three\nlines\nsesame\n": "it has 3 lines",
+		"\xef\xbb\xbfopen-sesame\n": "byte order mark", "\xff\xfes\x00e\x00": "UTF-16", "\xfe\xff\x00s\x00e": "UTF-16",
+	}
+	for content, want := range map[string]string{"open\nsesame\n": "open,sesame", "open\r\nsesame": "open,sesame", long + "\n" + long: long + "," + long} {
+		if most == 2 {
+			good[content] = want
+		} else {
+			bad[content] = "it has 2 lines"
+		}
+	}
+	for content, want := range good {
+		if got := parse(t, args(file(t, content))...); lines(secret(got)) != want || len(got.Warnings) > 0 {
 			t.Errorf("%q: secret %q, warnings %q", content, secret(got), got.Warnings)
 		}
 	}
-	for _, content := range []string{
-		"", "\n", "open sesame\n", " open-sesame", "open-sesame \n", "two\nlines\n", "tab\tbed", "nul\x00", "del\x7f", long + "s",
-	} {
+	for content, wrong := range bad {
 		name := file(t, content)
-		refused(t, args(name), flag+" "+name, "1 to 255 bytes")
+		refused(t, args(name), flag+" "+name, "1 to 255 bytes", wrong)
 		// The message goes to a log: it must not hold what may be the secret.
 		if _, err := Parse(args(name), new(bytes.Buffer)); strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%v: shows the secret", err)
@@ -514,7 +528,7 @@ func testSecretFile(t *testing.T, flag string, secret func(*Config) []byte, more
 	check := func(from string, args ...string) {
 		t.Helper()
 		c := parse(t, append(args, more...)...)
-		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], open) || string(secret(c)) != "open-sesame" {
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], open) || lines(secret(c)) != "open-sesame" {
 			t.Errorf("%s: secret %q, warnings %q", from, secret(c), c.Warnings)
 		}
 	}

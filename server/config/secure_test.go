@@ -58,6 +58,8 @@ func TestTLSSettings(t *testing.T) {
 	}
 }
 
+func lines(set [][]byte) string { return string(bytes.Join(set, []byte(","))) }
+
 func TestReload(t *testing.T) {
 	clean(t)
 	ca := testca.New(t, "ours")
@@ -70,7 +72,7 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(secret, "three\n", 0o600)
+	write(secret, "three\nfour\n", 0o600)
 	write(cluster, "not one word\n", 0o600)
 	before := c.TLS.Leaf().SerialNumber
 	ca.Issue("node", []string{"127.0.0.1"}, nil)
@@ -81,7 +83,7 @@ func TestReload(t *testing.T) {
 	if len(all) != 3 {
 		t.Fatalf("%+v", all)
 	}
-	if r := all[0]; r.Err != nil || !bytes.Equal(r.Secret, []byte("three")) || !bytes.Equal(r.AdminSecret, r.Secret) || r.ClusterSecret != nil || len(r.Warnings) != 1 {
+	if r := all[0]; r.Err != nil || lines(r.Secrets) != "three,four" || lines(r.AdminSecrets) != "three,four" || r.ClusterSecret != nil || len(r.Warnings) != 1 {
 		t.Errorf("the secret: %+v", r)
 	}
 	if r := all[1]; r.Err == nil || !strings.Contains(r.Err.Error(), cluster) || strings.Contains(r.Err.Error(), "word") || r.ClusterSecret != nil {
@@ -96,7 +98,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("a broken certificate: %+v", r)
 	}
 	c = parse(t, "--secret-file", secret, "--admin-secret-file", file(t, "four\n"))
-	if all := c.Reload(); len(all) != 2 || all[0].AdminSecret != nil || string(all[0].Secret) != "three" || string(all[1].AdminSecret) != "four" || all[1].Secret != nil {
+	if all := c.Reload(); len(all) != 2 || all[0].AdminSecrets != nil || lines(all[0].Secrets) != "three,four" || lines(all[1].AdminSecrets) != "four" || all[1].Secrets != nil {
 		t.Errorf("the admin's: %+v", all)
 	}
 	if all := parse(t).Reload(); len(all) > 0 {

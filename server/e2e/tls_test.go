@@ -131,6 +131,50 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// The client secret changes, and nobody who has the old or the new one is refused
+// meanwhile, neither by the client port nor by the admin port.
+func TestSecretChanges(t *testing.T) {
+	t.Parallel()
+	secret := secretFile(t, "first-secret")
+	n := start(t, "--secret-file", secret)
+	check := func(secret string, in bool) {
+		t.Helper()
+		hello, code := "H 1 ", 404 // nobody holds it
+		if !in {
+			hello, code = "E H 1 unauthorized", 401
+		}
+		nc, err := net.DialTimeout("tcp", n.addr, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk(t, nc).ask("H 1 me "+secret, hello)
+		if got, body := ask(t, n.admin, "POST", "/break", secret, `{"key": "k", "token": 1}`); got != code {
+			t.Errorf("/break with %s: %d %s, want %d", secret, got, body, code)
+		}
+	}
+	for i, step := range []struct {
+		file          string
+		first, second bool
+	}{
+		{file: "first-secret", first: true},
+		{file: "first-secret\nsecond-secret", first: true, second: true},
+		{file: "second-secret\nfirst-secret", first: true, second: true},
+		{file: "second-secret", second: true},
+	} {
+		if err := os.WriteFile(secret, []byte(step.file+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n.signal(syscall.SIGHUP)
+		for begin := time.Now(); strings.Count(n.stderr(), "SIGHUP: read anew") <= i; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > patience {
+				t.Fatalf("the file is not read anew:\n%s", n.stderr())
+			}
+		}
+		check("first-secret", step.first)
+		check("second-secret", step.second)
+	}
+}
+
 // Beyond loopback the admin port speaks HTTPS with the node's certificate, the
 // latest one, and asks operators for the secret, never for a certificate.
 func TestAdminHTTPS(t *testing.T) {

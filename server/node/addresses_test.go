@@ -87,7 +87,7 @@ func TestWrongSecretsPerAddress(t *testing.T) {
 // Who does not give the secret in time is closed, however alive it is.
 func TestHelloTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := New(Config{Tokens: func() (uint64, bool) { return 1, true }, Secret: []byte("sesame")})
+		n := New(Config{Tokens: func() (uint64, bool) { return 1, true }, Secrets: [][]byte{[]byte("sesame")}})
 		t.Cleanup(func() { n.Shutdown(t.Context()) })
 		good, bad := connectIdle(t, n), connectIdle(t, n)
 		good.send("H 1 me sesame\n")
@@ -113,11 +113,11 @@ func TestHelloTimeout(t *testing.T) {
 }
 
 // A new secret counts for new hellos; who gave the old one is served on.
-func TestSetSecret(t *testing.T) {
+func TestSetSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := New(Config{Tokens: func() (uint64, bool) { return 1, true }, Secret: []byte("old")})
+		n := New(Config{Tokens: func() (uint64, bool) { return 1, true }, Secrets: [][]byte{[]byte("old")}})
 		t.Cleanup(func() { n.Shutdown(t.Context()) })
-		first, second := connectIdle(t, n), connectIdle(t, n)
+		first, second, third := connectIdle(t, n), connectIdle(t, n), connectIdle(t, n)
 		hello := func(p *idlePeer, secret, want string) {
 			t.Helper()
 			p.send("H 1 me " + secret + "\n")
@@ -126,7 +126,7 @@ func TestSetSecret(t *testing.T) {
 			}
 		}
 		hello(first, "old", "H 1 ")
-		n.SetSecret([]byte("new"))
+		n.SetSecrets([][]byte{[]byte("new"), []byte("newer")})
 		first.send("A k -1 60\n")
 		first.want("A k 1 60")
 		hello(second, "old", "E H 1 unauthorized")
@@ -135,5 +135,6 @@ func TestSetSecret(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		hello(second, "new", "H 1 ")
+		hello(third, "newer", "H 1 ")
 	})
 }

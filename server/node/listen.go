@@ -98,7 +98,7 @@ func (n *Node) open(nc net.Conn, slot uint32, addr netip.Addr) {
 		opened:  n.now(),
 	}
 	c.out.c = c
-	c.authorized.Store(len(*n.secret.Load()) == 0)
+	c.authorized.Store(len(*n.secrets.Load()) == 0)
 	c.lastRead.Store(int64(c.opened))
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		tcp.SetKeepAliveConfig(net.KeepAliveConfig{

@@ -67,8 +67,8 @@ type Config struct {
 	MaxConnectionsPerAddress int
 	MaxWrongSecrets          int
 
-	// Secret that clients must give in a hello; empty: none is asked.
-	Secret []byte
+	// Secrets, one of which clients must give in a hello; empty: none is asked.
+	Secrets [][]byte
 
 	// HelloTimeout is how long a connection may take to give the secret. 1 min.
 	HelloTimeout time.Duration
@@ -189,8 +189,8 @@ type Node struct {
 
 	spaceConfig lockspace.Config
 
-	secret atomic.Pointer[[]byte]
-	addrs  *addresses
+	secrets atomic.Pointer[[][]byte]
+	addrs   *addresses
 
 	cantAccept, insecure, barred rarely.Line
 
@@ -219,7 +219,7 @@ func New(cfg Config) *Node {
 	}
 	n.committed.Store(math.MaxUint64)
 	n.addrs = newAddresses(cfg.MaxConnectionsPerAddress, cfg.MaxWrongSecrets)
-	n.SetSecret(cfg.Secret)
+	n.SetSecrets(cfg.Secrets)
 	n.spaceConfig = lockspace.Config{
 		DefaultLease:     cfg.DefaultLease,
 		MaxLease:         cfg.MaxLease,
@@ -244,9 +244,9 @@ func New(cfg Config) *Node {
 	return n
 }
 
-// SetSecret changes what clients must give from now on. Who has given the one
-// before is served on. A node that asks for none goes on asking for none.
-func (n *Node) SetSecret(secret []byte) { n.secret.Store(&secret) }
+// SetSecrets changes what clients must give from now on, one of these. Who has
+// given one before is served on. A node that asks for none goes on asking for none.
+func (n *Node) SetSecrets(set [][]byte) { n.secrets.Store(&set) }
 
 func (n *Node) mayQueue() bool { return n.waiting.Load() < int64(n.cfg.MaxWaiters) }
 func (n *Node) mayHold() bool  { return n.held.Load() < maxHeld }

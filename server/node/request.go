@@ -123,8 +123,8 @@ func (c *conn) answer(sh *shard, r *gate.Request, v gate.Verdict, code protocol.
 
 // hello checks the secret, where one is asked, and says who answers.
 func (c *conn) hello() bool {
-	if secret := *c.n.secret.Load(); len(secret) > 0 {
-		if ok, goOn := c.checkSecret(secret); !ok {
+	if set := *c.n.secrets.Load(); len(set) > 0 {
+		if ok, goOn := c.checkSecret(set); !ok {
 			return goOn
 		}
 	}
@@ -145,7 +145,7 @@ func (c *conn) hello() bool {
 
 // checkSecret refuses a hello without the secret. goOn is false if the
 // connection must be closed.
-func (c *conn) checkSecret(secret []byte) (ok, goOn bool) {
+func (c *conn) checkSecret(set [][]byte) (ok, goOn bool) {
 	r, n := &c.req, c.n
 	refuse := func(text string) { c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, text) }
 	if len(r.Secret) == 0 {
@@ -156,7 +156,7 @@ func (c *conn) checkSecret(secret []byte) (ok, goOn bool) {
 		refuse("too many wrong secrets came from this address, try again in a minute")
 		return false, false
 	}
-	if secrets.Same(secret, r.Secret) {
+	if secrets.Any(set, r.Secret) {
 		return true, true
 	}
 	if n.addrs.failed(c.addr, time.Now()) {

@@ -75,9 +75,17 @@ func transcripts(t *testing.T) (blocks []transcript) {
 	return blocks
 }
 
+// secrets are those of its node.
+func (b *transcript) secrets() (set [][]byte) {
+	if b.secret != "" {
+		set = append(set, []byte(b.secret))
+	}
+	return set
+}
+
 // replay plays one transcript against a fresh node.
 func (b *transcript) replay(t *testing.T) {
-	n := newNode(t, node.Config{Advertise: transcriptAddr, Secret: []byte(b.secret)})
+	n := newNode(t, node.Config{Advertise: transcriptAddr, Secrets: b.secrets()})
 	conns := map[string]*peer{}
 	for i, step := range b.steps {
 		at := fmt.Sprintf("%s:%d: %s", spec, b.at+i, step)

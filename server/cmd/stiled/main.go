@@ -117,7 +117,7 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 	attrs := []any{
 		slog.String("version", buildinfo.Version()), slog.String("commit", buildinfo.Commit()),
 		slog.String("listen", l.Addr().String()), slog.String("state_dir", cfg.StateDir),
-		slog.Bool("secret", len(cfg.Secret) > 0), slog.String("tls", tlsMode(cfg)),
+		slog.Bool("secret", len(cfg.Secrets) > 0), slog.String("tls", tlsMode(cfg)),
 	}
 	up := "stiled serves"
 	if cfg.Self >= 0 {
@@ -134,10 +134,10 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 		attrs = append(attrs, slog.String("admin", adminListener.Addr().String()))
 		srv := admin.New(admin.Config{
 			Node: n.node, Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
-			History: n.history, Secret: cfg.AdminSecret, Log: log, LogLost: lines.Lost,
+			History: n.history, Secrets: cfg.AdminSecrets, Log: log, LogLost: lines.Lost,
 		})
 		defer srv.Close()
-		n.setAdminSecret = srv.SetSecret
+		n.setAdminSecrets = srv.SetSecrets
 		var https *tls.Config
 		if cfg.TLS != nil {
 			https = cfg.TLS.Admin()

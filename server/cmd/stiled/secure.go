@@ -31,11 +31,14 @@ func (n *running) reload(cfg *config.Config, log *slog.Logger) {
 			continue
 		}
 		attrs := []any{slog.String("setting", r.What)}
-		if r.Secret != nil {
-			n.node.SetSecret(r.Secret)
+		if r.Secrets != nil {
+			n.node.SetSecrets(r.Secrets)
 		}
-		if r.AdminSecret != nil && n.setAdminSecret != nil {
-			n.setAdminSecret(r.AdminSecret)
+		if r.AdminSecrets != nil && n.setAdminSecrets != nil {
+			n.setAdminSecrets(r.AdminSecrets)
+		}
+		if count := max(len(r.Secrets), len(r.AdminSecrets)); count > 0 {
+			attrs = append(attrs, slog.Int("accepted", count))
 		}
 		if r.ClusterSecret != nil && n.setClusterSecret != nil {
 			n.setClusterSecret(r.ClusterSecret)

@@ -27,8 +27,8 @@ type running struct {
 	shutdown func(context.Context) error
 	close    func()
 
-	setClusterSecret func([]byte) // nil: it is alone
-	setAdminSecret   func([]byte) // nil: it has no admin port
+	setClusterSecret func([]byte)   // nil: it is alone
+	setAdminSecrets  func([][]byte) // nil: it has no admin port
 }
 
 // check returns if every shard of the lock table, and the loop of the cluster,
@@ -55,7 +55,7 @@ func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.L
 		MaxWaitersPerKey: cfg.MaxWaitersPerKey,
 		MaxUnanswered:    cfg.MaxUnanswered,
 		IdleTimeout:      idle,
-		Secret:           cfg.Secret,
+		Secrets:          cfg.Secrets,
 		HelloTimeout:     cfg.HelloTimeout,
 		HandshakeTimeout: cfg.HandshakeTimeout,
 		Log:              log,

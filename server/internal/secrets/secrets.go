@@ -16,6 +16,15 @@ func Same(want, got []byte) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
+// Any is Same for who may have one of several. It looks at all of them.
+func Any(want [][]byte, got []byte) bool {
+	same := false
+	for _, w := range want {
+		same = Same(w, got) || same
+	}
+	return same
+}
+
 // Source is what counts as one address: of IPv6 a /64, which one machine
 // usually has to itself.
 func Source(a netip.Addr) netip.Addr {

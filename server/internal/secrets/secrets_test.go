@@ -21,6 +21,18 @@ func TestSame(t *testing.T) {
 	}
 }
 
+func TestAny(t *testing.T) {
+	set := [][]byte{[]byte("new"), []byte("old")}
+	for got, want := range map[string]bool{"new": true, "old": true, "newold": false, "": false, "other": false} {
+		if Any(set, []byte(got)) != want {
+			t.Errorf("%q: want %t", got, want)
+		}
+	}
+	if Any(nil, nil) {
+		t.Error("nothing is one of nothing")
+	}
+}
+
 func TestSource(t *testing.T) {
 	for ip, want := range map[string]string{
 		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7",
