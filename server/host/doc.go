@@ -7,6 +7,7 @@
 // changes: a node whose loop or table is stuck loses its role.
 //
 //   - host.go: the loop and what is posted to it
+//   - terms.go: whether the nodes ask the same of clients
 //   - world.go: what the member reaches the outside by
 //   - clock_linux.go, clock_other.go: the clock
 package host

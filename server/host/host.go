@@ -75,6 +75,8 @@ type Host struct {
 	watch  context.CancelFunc // of the loop: ends the watch of the allocator
 
 	unreached [16]unreached // of the loop
+	asked     [16]asked     // of the loop
+	secrets   [][]byte      // of the loop: what clients must give
 	role      cluster.Role  // of the loop: as last noted
 	reign     replica.Epoch // of the loop: of another node, as last noted
 
@@ -89,7 +91,7 @@ func New(cfg Config) *Host {
 		posts: make(chan func(time.Duration), posted),
 		quit:  make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}),
 		failed: make(chan error, 1), extra: map[uint8]string{},
-		watch: func() {},
+		watch: func() {}, secrets: cfg.Node.Secrets,
 	}
 	self := cfg.Peers[cfg.Self]
 	h.mesh = peer.New(peer.Config{
@@ -236,14 +238,24 @@ func (h *Host) linkEvent(e peer.Event) {
 		h.mesh.SetSource(id, func(buf []byte) ([]byte, bool) { return h.next(id, buf) })
 		h.post(func(now time.Duration) {
 			h.unreached[id] = unreached{}
+			h.asked[id].out = e.Boot
 			h.member.LinkUp(now, id, true, gen, e.Hello)
+			h.tellTerms(id)
 		})
 	case peer.InUp:
 		h.learnAddr(id, e.Hello)
-		h.post(func(now time.Duration) { h.member.LinkUp(now, id, false, gen, e.Hello) })
+		h.post(func(now time.Duration) {
+			h.asked[id].in, h.asked[id].theirs = e.Boot, nil
+			h.member.LinkUp(now, id, false, gen, e.Hello)
+		})
 	case peer.OutLost, peer.InLost:
 		h.debug(e)
-		h.post(func(now time.Duration) { h.member.LinkDown(now, id, e.Kind == peer.OutLost, gen, refused) })
+		h.post(func(now time.Duration) {
+			if e.Kind == peer.OutLost {
+				h.asked[id].out = 0
+			}
+			h.member.LinkDown(now, id, e.Kind == peer.OutLost, gen, refused)
+		})
 	case peer.DialFailed:
 		h.debug(e)
 		var rejected *peer.RejectedError
@@ -261,6 +273,10 @@ func (h *Host) linkEvent(e peer.Event) {
 		})
 	case peer.Frame:
 		payload := append([]byte(nil), e.Payload...)
+		if len(payload) > 0 && payload[0] == termsFrame {
+			h.post(func(time.Duration) { h.takeTerms(id, payload) })
+			return
+		}
 		h.post(func(now time.Duration) { h.member.Receive(now, id, payload) })
 	}
 }
@@ -351,6 +367,8 @@ func (h *Host) Status() (s member.Status) {
 		for i := range s.PeerViews {
 			if p := &s.PeerViews[i]; p.Problem == "" && !p.Reached {
 				p.Problem = h.unreached[p.ID].why
+			} else if p.Problem == "" {
+				p.Problem = h.asked[p.ID].difference
 			}
 		}
 		close(got)

@@ -32,7 +32,7 @@ func (n *running) reload(cfg *config.Config, log *slog.Logger) {
 		}
 		attrs := []any{slog.String("setting", r.What)}
 		if r.Secrets != nil {
-			n.node.SetSecrets(r.Secrets)
+			n.setSecrets(r.Secrets)
 		}
 		if r.AdminSecrets != nil && n.setAdminSecrets != nil {
 			n.setAdminSecrets(r.AdminSecrets)

@@ -27,7 +27,8 @@ type running struct {
 	shutdown func(context.Context) error
 	close    func()
 
-	setClusterSecret func([]byte)   // nil: it is alone
+	setClusterSecret func([]byte) // nil: it is alone
+	setSecrets       func([][]byte)
 	setAdminSecrets  func([][]byte) // nil: it has no admin port
 }
 
@@ -85,7 +86,7 @@ func start(cfg *config.Config, store *fencing.Store, l net.Listener, log *slog.L
 	h := host.New(hc)
 	return &running{
 		node: h.Node(), epoch: h.Epoch, cluster: h.Status, history: past, failed: h.Failed(), shutdown: h.Shutdown, close: h.Close,
-		setClusterSecret: h.SetSecret,
+		setSecrets: h.SetClientSecrets, setClusterSecret: h.SetSecret,
 	}, nil
 }
 
@@ -104,7 +105,7 @@ func alone(nc node.Config, store *fencing.Store, log *slog.Logger) (*running, er
 	past.Add(history.Event{
 		Time: time.Now(), Kind: history.Role, Role: cluster.Active.String(), Why: "it is alone", Epoch: tokens.Epoch(),
 	})
-	return &running{node: n, epoch: tokens.Epoch, history: past, shutdown: n.Shutdown, close: cancel}, nil
+	return &running{node: n, epoch: tokens.Epoch, history: past, shutdown: n.Shutdown, close: cancel, setSecrets: n.SetSecrets}, nil
 }
 
 // loopbackOf is the loopback address that the node listens on, to dial its
