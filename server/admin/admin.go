@@ -17,6 +17,7 @@ import (
 
 	"github.com/stile-lock/stile/server/admin/page"
 	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/certs"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
 	"github.com/stile-lock/stile/server/internal/secrets"
@@ -42,6 +43,8 @@ type Config struct {
 
 	// LogLost is how many lines of the log were lost so far; nil: none ever.
 	LogLost func() uint64
+	// Certificates are the ends of those that the node needs; nil: it needs none.
+	Certificates func() []certs.End
 }
 
 const (
@@ -185,9 +188,13 @@ func (s *Server) snapshot() metrics.Snapshot {
 	if s.cfg.LogLost != nil {
 		logLost = s.cfg.LogLost()
 	}
+	var ends []certs.End
+	if s.cfg.Certificates != nil {
+		ends = s.cfg.Certificates()
+	}
 	return metrics.Snapshot{
-		LogLost: logLost,
-		Status:  s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
+		LogLost: logLost, Certificates: ends,
+		Status: s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
 		Role: role(c), Ready: ready, Serving: serving, Cluster: c,
 	}
 }
@@ -195,17 +202,26 @@ func (s *Server) snapshot() metrics.Snapshot {
 // state is what /status and /events have in common.
 type state struct {
 	node.Status
-	Role    string         `json:"role"`
-	Ready   bool           `json:"ready"`
-	Epoch   uint32         `json:"epoch"` // of this node's own tokens
-	Counts  counts         `json:"counts"`
-	Cluster *member.Status `json:"cluster,omitempty"`
+	Role   string `json:"role"`
+	Ready  bool   `json:"ready"`
+	Epoch  uint32 `json:"epoch"` // of this node's own tokens
+	Counts counts `json:"counts"`
+	// Problems are those of this node itself, which somebody has to look after.
+	Problems []string       `json:"problems"`
+	Cluster  *member.Status `json:"cluster,omitempty"`
 }
 
 func (s *Server) state() state {
 	snap := s.snapshot()
+	problems := []string{}
+	for _, e := range snap.Certificates {
+		if p := e.Problem(time.Now()); p != "" {
+			problems = append(problems, p)
+		}
+	}
 	return state{
-		Status: snap.Status, Role: snap.Role, Ready: snap.Ready, Epoch: snap.Epoch,
+		Problems: problems,
+		Status:   snap.Status, Role: snap.Role, Ready: snap.Ready, Epoch: snap.Epoch,
 		Counts: countsOf(snap.Counts), Cluster: snap.Cluster,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stile-lock/stile/server/certs"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
 	"github.com/stile-lock/stile/server/member"
@@ -116,6 +117,33 @@ func TestHealthAndReadiness(t *testing.T) {
 	// A supervisor must not kill a node because it drains.
 	if code, _, _ := get(h, "GET", "/healthz"); code != http.StatusOK {
 		t.Errorf("/healthz of a node that stops: %d", code)
+	}
+}
+
+// A certificate that ends soon is a problem, and a metric in any case.
+func TestCertificates(t *testing.T) {
+	s := newServer(t, newNode(t), "")
+	s.loopback = true
+	soon, late := time.Now().Add(time.Hour), time.Now().Add(1000*time.Hour)
+	s.cfg.Certificates = func() []certs.End {
+		return []certs.End{{Which: certs.Node, File: "node.pem", At: soon}, {Which: certs.Authority, File: "ca.pem", At: late}}
+	}
+	h := s.handler()
+	var got struct{ Problems []string }
+	if _, body, _ := get(h, "GET", "/status"); json.Unmarshal([]byte(body), &got) != nil || len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "node.pem ends at") {
+		t.Errorf("/status: %s", body)
+	}
+	_, body, _ := get(h, "GET", "/metrics")
+	for which, at := range map[string]time.Time{"node": soon, "authority": late} {
+		_, value, ok := strings.Cut(body, `stile_certificate_expiry_timestamp_seconds{certificate="`+which+`"} `)
+		value, _, _ = strings.Cut(value, "\n")
+		if v, err := strconv.ParseFloat(value, 64); !ok || err != nil || int64(v) != at.Unix() {
+			t.Errorf("%s: %q, want %d", which, value, at.Unix())
+		}
+	}
+	s.cfg.Certificates = nil
+	if _, body, _ := get(h, "GET", "/status"); !strings.Contains(body, `"problems": []`) {
+		t.Errorf("without TLS: %s", body)
 	}
 }
 

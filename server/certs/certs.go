@@ -34,8 +34,9 @@ type Files struct {
 // Certs is what is in the files. Its methods may be called concurrently, but
 // for Reload.
 type Certs struct {
-	files Files
-	now   atomic.Pointer[loaded]
+	files    Files
+	now      atomic.Pointer[loaded]
+	reloaded chan struct{} // has one when Watch has to look
 }
 
 // loaded is one reading of the files. It never changes.
@@ -43,11 +44,12 @@ type loaded struct {
 	leaf                *x509.Certificate
 	server, admin, dial *tls.Config
 	warnings            []string
+	ends                []End
 }
 
 // Open reads the files, and refuses what clients or peers would refuse later.
 func Open(f Files) (*Certs, error) {
-	c := &Certs{files: f}
+	c := &Certs{files: f, reloaded: make(chan struct{}, 1)}
 	if err := c.Reload(); err != nil {
 		return nil, err
 	}
@@ -58,10 +60,15 @@ func Open(f Files) (*Certs, error) {
 // anything is wrong with one of them, all stays as it was.
 func (c *Certs) Reload() error {
 	l, err := c.files.load(time.Now())
-	if err == nil {
-		c.now.Store(l)
+	if err != nil {
+		return err
 	}
-	return err
+	c.now.Store(l)
+	select {
+	case c.reloaded <- struct{}{}:
+	default:
+	}
+	return nil
 }
 
 // Server is for connections that are accepted. It always stands for the latest
@@ -99,26 +106,12 @@ func (c *Certs) Leaf() *x509.Certificate { return c.now.Load().leaf }
 // Warnings are about the latest files, for the log.
 func (c *Certs) Warnings() []string { return c.now.Load().warnings }
 
-// endsSoon is how long before its end a certificate is warned of.
-const endsSoon = 14 * 24 * time.Hour
-
-// Ends warns of a certificate that will soon be of no use, or is already.
-func (c *Certs) Ends(now time.Time) (warning string) {
-	switch end := c.Leaf().NotAfter; {
-	case now.After(end):
-		return fmt.Sprintf("the certificate in %s has ended at %s: clients and peers refuse new connections; put a new one there and send SIGHUP", c.files.Cert, end.Format(time.RFC3339))
-	case end.Sub(now) < endsSoon:
-		return fmt.Sprintf("the certificate in %s ends at %s: put a new one there and send SIGHUP", c.files.Cert, end.Format(time.RFC3339))
-	}
-	return ""
-}
-
 func (f *Files) load(now time.Time) (*loaded, error) {
 	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", f.Cert, f.Key, err)
 	}
-	l := &loaded{leaf: cert.Leaf}
+	l := &loaded{leaf: cert.Leaf, ends: []End{{Which: Node, Flag: "--tls-cert", File: f.Cert, At: cert.Leaf.NotAfter}}}
 	if now.After(cert.Leaf.NotAfter) || now.Before(cert.Leaf.NotBefore) {
 		return nil, fmt.Errorf("--tls-cert %s is valid from %s to %s, and now it is %s: get a new one, or set the clock", f.Cert,
 			cert.Leaf.NotBefore.Format(time.RFC3339), cert.Leaf.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
@@ -128,15 +121,18 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 	}
 	var clientCA, ca *x509.CertPool
 	if f.ClientCA != "" {
-		if clientCA, err = readPool("--tls-client-ca", f.ClientCA); err != nil {
+		var all []*x509.Certificate
+		if clientCA, all, err = readPool("--tls-client-ca", f.ClientCA); err != nil {
 			return nil, err
 		}
-		ca = clientCA
+		ca, l.ends = clientCA, firstEnd(l.ends, "--tls-client-ca", f.ClientCA, all, now)
 	}
 	if f.CA != "" {
-		if ca, err = readPool("--tls-ca", f.CA); err != nil {
+		var all []*x509.Certificate
+		if ca, all, err = readPool("--tls-ca", f.CA); err != nil {
 			return nil, err
 		}
+		l.ends = firstEnd(l.ends, "--tls-ca", f.CA, all, now)
 	}
 	if f.Host != "" {
 		if err := f.checkPeers(&cert, clientCA, ca); err != nil {
@@ -196,30 +192,31 @@ func (f *Files) checkPeers(cert *tls.Certificate, clientCA, ca *x509.CertPool) e
 
 // readPool reads all of a file: a certificate that can't be read would be
 // missed only by those whom it vouches for.
-func readPool(flag, name string) (*x509.CertPool, error) {
+func readPool(flag, name string) (pool *x509.CertPool, all []*x509.Certificate, err error) {
 	rest, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	pool := x509.NewCertPool()
+	pool = x509.NewCertPool()
 	for count := 1; ; count++ {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			if count == 1 {
-				return nil, fmt.Errorf("%s %s has no certificate: want PEM, blocks that begin with -----BEGIN CERTIFICATE-----", flag, name)
+				return nil, nil, fmt.Errorf("%s %s has no certificate: want PEM, blocks that begin with -----BEGIN CERTIFICATE-----", flag, name)
 			}
 			if strings.Contains(string(rest), "-----BEGIN") {
-				return nil, fmt.Errorf("%s %s: block %d is broken", flag, name, count)
+				return nil, nil, fmt.Errorf("%s %s: block %d is broken", flag, name, count)
 			}
-			return pool, nil
+			return pool, all, nil
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" {
 			err = errors.New("it is a " + block.Type)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s %s: block %d is no certificate: %w", flag, name, count, err)
+			return nil, nil, fmt.Errorf("%s %s: block %d is no certificate: %w", flag, name, count, err)
 		}
 		pool.AddCert(cert)
+		all = append(all, cert)
 	}
 }

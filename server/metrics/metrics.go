@@ -12,6 +12,7 @@ import (
 
 	"github.com/stile-lock/stile/protocol"
 	"github.com/stile-lock/stile/server/buildinfo"
+	"github.com/stile-lock/stile/server/certs"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/internal/hist"
 	"github.com/stile-lock/stile/server/lockspace"
@@ -29,6 +30,8 @@ type Snapshot struct {
 	Serving bool
 	LogLost uint64         // lines
 	Cluster *member.Status // nil: the node is alone
+
+	Certificates []certs.End
 }
 
 // New returns a registry with the metrics of the node, the process and the Go
@@ -103,6 +106,8 @@ var (
 	epoch    = gauge("stile_epoch", "The epoch of the node's own tokens; 0 if it never was active.")
 	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow.")
 
+	certificate = gaugeBy("stile_certificate_expiry_timestamp_seconds", "certificate", "When it ends, in seconds since 1970: node (its own), authority (of those in --tls-client-ca and --tls-ca the one that ends first). Missing without TLS.")
+
 	connections = gauge("stile_connections", "Clients that are connected.")
 	accepted    = counter("stile_connections_accepted_total", "Connections accepted on the client port, those of peers too.")
 	turnedAway  = counter("stile_connections_turned_away_total", "Connections over --max-connections, or over what one address may have.")
@@ -174,6 +179,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(stopping, is(s.Status.Stopping))
 	put(epoch, float64(s.Epoch))
 	put(logLost, float64(s.LogLost))
+	for _, e := range s.Certificates {
+		put(certificate, float64(e.At.Unix()), e.Which)
+	}
 
 	n := s.Counts
 	put(connections, float64(s.Status.Connections))

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -126,7 +127,7 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 		// Over TLS a process has just been there.
 		return w, m.cfg.TLS == nil, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	case refusedByAlert(err):
-		return w, false, fmt.Errorf("%w: it refuses this node's certificate: %w; the authority of --tls-cert has to be in its --tls-client-ca", ErrUnproved, err)
+		return w, false, fmt.Errorf("%w: it refuses this node's certificate: %w; %s", ErrUnproved, err, refusedFor(err))
 	case err != nil:
 		return w, false, fmt.Errorf("connected, but then: %w", err)
 	case challenge[0] >= ' ':
@@ -188,7 +189,7 @@ func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.C
 	case err == nil:
 		return t, false, nil
 	case errors.As(err, &wrong):
-		return nil, false, fmt.Errorf("%w: its certificate is refused: %w; its authority has to be in --tls-ca, or in --tls-client-ca if there is no other, and it has to be for %s", ErrUnproved, err, host)
+		return nil, false, fmt.Errorf("%w: its certificate is refused: %w; %s", ErrUnproved, err, refuseFor(wrong, host))
 	case refusedByAlert(err):
 		return nil, false, fmt.Errorf("%w: it refuses this node's TLS: %w", ErrUnproved, err)
 	case errors.As(err, &plain):
@@ -199,6 +200,28 @@ func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.C
 		return nil, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	}
 	return nil, false, fmt.Errorf("TLS: %w", err)
+}
+
+// refuseFor says what is to be done about a certificate of the peer at a host.
+func refuseFor(err error, host string) string {
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "it has ended, or is not valid yet, or a clock is wrong: give that node a new one and send it SIGHUP"
+	case errors.As(err, &name):
+		return "it has to be for " + host + ", by which this node dials it"
+	}
+	return "its authority has to be in --tls-ca, or in --tls-client-ca if there is no other, and it has to be for " + host
+}
+
+// refusedFor is the same for this node's certificate, of which only an alert of
+// the peer's tells.
+func refusedFor(err error) string {
+	if strings.Contains(err.Error(), "expired certificate") {
+		return "--tls-cert has ended, or is not valid yet, or a clock is wrong: put a new one there and send SIGHUP"
+	}
+	return "the authority of --tls-cert has to be in its --tls-client-ca"
 }
 
 // refusedByAlert tells an error that the other side reported by TLS.

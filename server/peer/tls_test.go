@@ -2,10 +2,12 @@ package peer
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stile-lock/stile/server/certs"
 	"github.com/stile-lock/stile/server/internal/testca"
@@ -13,13 +15,28 @@ import (
 
 // tlsNode is a mesh whose listener speaks TLS. Its host is 127.0.0.1.
 func tlsNode(t *testing.T, id uint8, secret string, f certs.Files) (*node, string) {
+	return tlsNodeAt(t, id, secret, f, time.Now)
+}
+
+// tlsNodeAt is one with a clock of its own.
+func tlsNodeAt(t *testing.T, id uint8, secret string, f certs.Files, clock func() time.Time) (*node, string) {
 	t.Helper()
 	files, err := certs.Open(f)
 	if err != nil {
 		t.Fatal(err)
 	}
+	server, err := files.Server().GetConfigForClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = server.Clone()
+	server.Time = clock
 	n := start(t, id, func(c *Config) {
-		c.Secret, c.TLS = []byte(secret), files.Dial
+		c.Secret, c.TLS = []byte(secret), func(host string) *tls.Config {
+			dial := files.Dial(host)
+			dial.Time = clock
+			return dial
+		}
 		if files.Mutual() {
 			c.Host = func(id uint8) (string, bool) { return "127.0.0.1", id < 3 }
 		}
@@ -32,7 +49,7 @@ func tlsNode(t *testing.T, id uint8, secret string, f certs.Files) (*node, strin
 				return
 			}
 			go func() {
-				over := tls.Server(nc, files.Server())
+				over := tls.Server(nc, server)
 				first := make([]byte, 2)
 				if _, err := over.Read(first[:1]); err != nil {
 					nc.(*net.TCPConn).CloseWrite()
@@ -109,6 +126,42 @@ func TestTLSLinks(t *testing.T) {
 			}
 			nothing(t, b.ins)
 		})
+	}
+}
+
+// Who dials learns that a certificate has ended, not that its authority is
+// unknown.
+func TestTLSEnded(t *testing.T) {
+	ca := testca.New(t, "ours")
+	cert, key := ca.Issue("node", []string{"127.0.0.1"}, nil)
+	files := certs.Files{Cert: cert, Key: key, ClientCA: ca.File}
+	later := func() time.Time { return time.Now().Add(10_000 * time.Hour) }
+	for _, tt := range []struct {
+		name         string
+		dials, waits func() time.Time
+		want         string
+	}{
+		{"the other one's", later, time.Now, "give that node a new one"},
+		{"its own", time.Now, later, "--tls-cert has ended"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, _ := tlsNodeAt(t, 1, "", files, tt.dials)
+			b, addr := tlsNodeAt(t, 2, "", files, tt.waits)
+			a.book.set(2, addr)
+			b.book.set(1, "")
+			a.Dial(2)
+			e := next(t, a.outs, DialFailed)
+			if e.Refused || !errors.Is(e.Err, ErrUnproved) || !strings.Contains(e.Err.Error(), tt.want) || strings.Contains(e.Err.Error(), "authority") {
+				t.Errorf("refused %t, %v", e.Refused, e.Err)
+			}
+		})
+	}
+	name, other := x509.HostnameError{Certificate: new(x509.Certificate), Host: "n1"}, x509.UnknownAuthorityError{}
+	if said := refuseFor(name, "n1"); !strings.Contains(said, "has to be for n1") || strings.Contains(said, "authority") {
+		t.Errorf("for another host: %s", said)
+	}
+	if said := refuseFor(other, "n1"); !strings.Contains(said, "--tls-ca") {
+		t.Errorf("of another authority: %s", said)
 	}
 }
 

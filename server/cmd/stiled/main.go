@@ -132,10 +132,14 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 	}
 	if adminListener != nil {
 		attrs = append(attrs, slog.String("admin", adminListener.Addr().String()))
-		srv := admin.New(admin.Config{
+		ac := admin.Config{
 			Node: n.node, Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
 			History: n.history, Secrets: cfg.AdminSecrets, Log: log, LogLost: lines.Lost,
-		})
+		}
+		if cfg.TLS != nil {
+			ac.Certificates = cfg.TLS.Ends
+		}
+		srv := admin.New(ac)
 		defer srv.Close()
 		n.setAdminSecrets = srv.SetSecrets
 		var https *tls.Config
@@ -154,9 +158,9 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 	defer over()
 	go watch(alive, log, n.check)
 
-	look := time.NewTicker(12 * time.Hour)
-	defer look.Stop()
-	warnOfEnd(cfg, log)
+	if cfg.TLS != nil {
+		go cfg.TLS.Watch(alive, log)
+	}
 	for running := true; running; {
 		select {
 		case err := <-failed:
@@ -166,8 +170,6 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 			running = false
 		case <-hangups:
 			n.reload(cfg, log)
-		case <-look.C:
-			warnOfEnd(cfg, log)
 		}
 	}
 	notifyStopping(log, cfg.StopTimeout)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/stile-lock/stile/server/config"
 )
@@ -51,16 +50,5 @@ func (n *running) reload(cfg *config.Config, log *slog.Logger) {
 			log.Warn(w)
 		}
 		log.Info("SIGHUP: read anew", attrs...)
-	}
-	warnOfEnd(cfg, log)
-}
-
-// warnOfEnd warns of a certificate that ends soon.
-func warnOfEnd(cfg *config.Config, log *slog.Logger) {
-	if cfg.TLS == nil {
-		return
-	}
-	if w := cfg.TLS.Ends(time.Now()); w != "" {
-		log.Warn(w)
 	}
 }

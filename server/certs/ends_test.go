@@ -1,0 +1,117 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stile-lock/stile/server/internal/testca"
+)
+
+func TestEnds(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	authority := func(after time.Duration) *x509.Certificate {
+		return &x509.Certificate{NotAfter: now.Add(after)}
+	}
+	for _, tt := range []struct {
+		name  string
+		files [][]*x509.Certificate
+		want  time.Duration
+	}{
+		{"one", [][]*x509.Certificate{{authority(time.Hour)}}, time.Hour},
+		{"the first", [][]*x509.Certificate{{authority(3 * time.Hour), authority(time.Hour), authority(2 * time.Hour)}}, time.Hour},
+		{"of two files", [][]*x509.Certificate{{authority(3 * time.Hour)}, {authority(time.Hour)}}, time.Hour},
+		{"of two files, turned round", [][]*x509.Certificate{{authority(time.Hour)}, {authority(3 * time.Hour)}}, time.Hour},
+		{"one that is over already", [][]*x509.Certificate{{authority(-time.Hour), authority(time.Hour), authority(-time.Minute)}}, time.Hour},
+		{"all are over", [][]*x509.Certificate{{authority(-2 * time.Hour), authority(-time.Hour)}}, -time.Hour},
+	} {
+		ends := []End{{Which: Node}}
+		for i, file := range tt.files {
+			ends = firstEnd(ends, "--flag", string(rune('a'+i)), file, now)
+		}
+		if len(ends) != 2 || ends[1].Which != Authority || !ends[1].At.Equal(now.Add(tt.want)) {
+			t.Errorf("%s: %+v, want %v from now", tt.name, ends, tt.want)
+		}
+	}
+
+	end := now.Add(1000 * time.Hour)
+	for _, which := range []string{Node, Authority} {
+		e := End{Which: which, Flag: "--flag", File: "x.pem", At: end}
+		for _, tt := range []struct {
+			now  time.Time
+			want string
+		}{
+			{end.Add(-endsSoon), ""},
+			{end.Add(-endsSoon + time.Second), " ends at "},
+			{end, " ends at "},
+			{end.Add(time.Second), " has ended at "},
+		} {
+			if got := e.Problem(tt.now); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+				t.Errorf("%s, %v before its end: %q", which, end.Sub(tt.now), got)
+			}
+		}
+	}
+}
+
+// The log warns a day from two weeks before, says at the moment that a certificate
+// has ended, and is quiet after a new one.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := testca.New(t, "ours") // for a thousand hours
+		start := time.Now()
+		issue := func(lasts time.Duration) (cert, key string) {
+			return ca.Issue("node", nil, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(lasts) })
+		}
+		cert, key := issue(20 * 24 * time.Hour)
+		c := open(t, Files{Cert: cert, Key: key, ClientCA: ca.File})
+		var out bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			c.Watch(ctx, slog.New(slog.NewTextHandler(&out, nil)))
+			close(ended)
+		}()
+		logged := func(at time.Duration, warnings, errors int) {
+			t.Helper()
+			time.Sleep(start.Add(at).Sub(time.Now()))
+			synctest.Wait()
+			if w, e := strings.Count(out.String(), "level=WARN"), strings.Count(out.String(), "level=ERROR"); w != warnings || e != errors {
+				t.Fatalf("after %v: %d warnings, %d errors, want %d and %d:\n%s", at, w, e, warnings, errors, out.String())
+			}
+			out.Reset()
+		}
+		const day = 24 * time.Hour
+		logged(6*day-time.Second, 0, 0)
+		logged(6*day+2*time.Hour, 1, 0)
+		logged(7*day, 0, 0)
+		logged(20*day-time.Minute, 13, 0)
+		logged(20*day+5*time.Second, 0, 1) // at the moment
+		logged(22*day, 0, 1)
+		issue(30 * day)
+		if err := c.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		logged(22*day+time.Minute, 0, 0)
+		issue(3 * day)
+		if err := c.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		logged(22*day+2*time.Minute, 1, 0) // at once
+		// A broken file changes nothing.
+		if err := os.WriteFile(key, []byte("broken"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Reload(); err == nil {
+			t.Fatal("a broken key is taken")
+		}
+		logged(22*day+2*time.Hour, 0, 0)
+		cancel()
+		<-ended
+	})
+}
