@@ -193,7 +193,7 @@ func (s *Server) snapshot() metrics.Snapshot {
 		ends = s.cfg.Certificates()
 	}
 	return metrics.Snapshot{
-		LogLost: logLost, Certificates: ends,
+		Started: s.cfg.Started, LogLost: logLost, Certificates: ends,
 		Status: s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
 		Role: role(c), Ready: ready, Serving: serving, Cluster: c,
 	}

@@ -6,6 +6,7 @@ package metrics
 import (
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,6 +32,7 @@ type Snapshot struct {
 	LogLost uint64         // lines
 	Cluster *member.Status // nil: the node is alone
 
+	Started      time.Time
 	Certificates []certs.End
 }
 
@@ -104,6 +106,7 @@ var (
 	serving  = gauge("stile_serving", "1 if the node grants; 0 also of an active that can't at the moment.")
 	stopping = gauge("stile_stopping", "1 once the node was asked to end.")
 	epoch    = gauge("stile_epoch", "The epoch of the node's own tokens; 0 if it never was active.")
+	started  = gauge("stile_start_time_seconds", "When the process was started, in seconds since 1970.")
 	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow.")
 
 	certificate = gaugeBy("stile_certificate_expiry_timestamp_seconds", "certificate", "When it ends, in seconds since 1970: node (its own), authority (of those in --tls-client-ca and --tls-ca the one that ends first). Missing without TLS.")
@@ -178,6 +181,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(serving, is(s.Serving))
 	put(stopping, is(s.Status.Stopping))
 	put(epoch, float64(s.Epoch))
+	put(started, float64(s.Started.UnixMilli())/1e3)
 	put(logLost, float64(s.LogLost))
 	for _, e := range s.Certificates {
 		put(certificate, float64(e.At.Unix()), e.Which)
