@@ -20,6 +20,7 @@ import (
 	"github.com/stile-lock/stile/server/certs"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
+	"github.com/stile-lock/stile/server/internal/rarely"
 	"github.com/stile-lock/stile/server/internal/secrets"
 	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/metrics"
@@ -62,6 +63,8 @@ type Server struct {
 	secrets  atomic.Pointer[[][]byte]
 	loopback bool // it listens on a loopback address
 	wrong    secrets.Wrong
+	refused  [refusalKinds]atomic.Uint64
+	sayWrong rarely.Line
 	events   events
 	listings chan struct{} // has one for each listing that goes on
 	http     *http.Server
@@ -69,7 +72,7 @@ type Server struct {
 
 // New returns a server that serves nobody yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, wrong: secrets.Wrong{Max: maxWrong}, listings: make(chan struct{}, maxListings)}
+	s := &Server{cfg: cfg, wrong: secrets.Wrong{Max: maxWrong}, sayWrong: rarely.Line{Every: time.Minute}, listings: make(chan struct{}, maxListings)}
 	s.SetSecrets(cfg.Secrets)
 	s.events.s = s
 	s.http = &http.Server{
@@ -192,8 +195,13 @@ func (s *Server) snapshot() metrics.Snapshot {
 	if s.cfg.Certificates != nil {
 		ends = s.cfg.Certificates()
 	}
+	refused := map[string]uint64{}
+	for kind, name := range refusalNames {
+		refused[name] = s.refused[kind].Load()
+	}
 	return metrics.Snapshot{
-		Started: s.cfg.Started, LogLost: logLost, Certificates: ends,
+		AdminRefused: refused,
+		Started:      s.cfg.Started, LogLost: logLost, Certificates: ends,
 		Status: s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
 		Role: role(c), Ready: ready, Serving: serving, Cluster: c,
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,6 +15,16 @@ import (
 // maxWrong is how many wrong secrets an address may give in a minute. This
 // machine's own counts too: a browser may try on behalf of a page.
 const maxWrong = 10
+
+// Why a request was refused for want of the secret.
+const (
+	missing = iota
+	wrong
+	tooMany
+	refusalKinds
+)
+
+var refusalNames = [refusalKinds]string{"missing", "wrong", "too-many"}
 
 // reader is for what only reads. On loopback it needs no secret, unless the
 // request names another host than this machine: then it may come from a page
@@ -47,6 +58,7 @@ func (s *Server) changer(h http.HandlerFunc) http.Handler {
 func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
+		s.refused[missing].Add(1)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stile"`)
 		fail(w, http.StatusUnauthorized, "unauthorized", "this needs the admin secret: Authorization: Bearer SECRET")
 		return false
@@ -54,12 +66,16 @@ func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
 	from := source(r)
 	now := time.Now()
 	if wait := s.wrong.Wait(from, now); wait > 0 {
+		s.refused[tooMany].Add(1)
 		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 		fail(w, http.StatusTooManyRequests, "too-many-failures", "too many wrong secrets came from this address: wait "+wait.Round(time.Second).String())
 		return false
 	}
 	if !secrets.Any(*s.secrets.Load(), []byte(given)) {
+		s.refused[wrong].Add(1)
 		s.wrong.Add(from, now)
+		s.sayWrong.Log(s.cfg.Log, slog.LevelWarn, "a request to the admin port has another secret",
+			slog.String("remote", r.RemoteAddr), slog.String("path", r.URL.Path))
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stile", error="invalid_token"`)
 		fail(w, http.StatusUnauthorized, "unauthorized", "the admin secret is another one")
 		return false

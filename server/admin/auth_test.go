@@ -1,16 +1,16 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stile-lock/stile/server/internal/secrets"
 )
 
 // request makes one from an address, with a secret or none.
@@ -109,11 +109,45 @@ func TestOtherSchemes(t *testing.T) {
 	}
 }
 
+// Who has no right secret is counted by reason, and a wrong one is logged once a
+// minute, without it.
+func TestRefusalsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := New(Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+		s.SetSecrets([][]byte{[]byte("s3cret")})
+		h := s.reader(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) })
+		ask := func(secret string, times int) {
+			for range times {
+				request(h, "GET", "http://x/keys", far, secret, "")
+			}
+		}
+		ask("", 2)
+		ask("s3cret", 1)
+		if out.Len() > 0 {
+			t.Errorf("logged: %s", &out)
+		}
+		ask("guess", 5)
+		time.Sleep(time.Minute)
+		ask("guess", maxWrong+3)
+		for kind, want := range []uint64{2, 5 + maxWrong, 3} {
+			if got := s.refused[kind].Load(); got != want {
+				t.Errorf("%s: %d, want %d", refusalNames[kind], got, want)
+			}
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "another secret") || !strings.Contains(lines[0], "remote="+far) || !strings.Contains(lines[0], "path=/keys") ||
+			!strings.Contains(lines[1], "not_logged_before=4") || strings.Contains(out.String(), "guess") {
+			t.Errorf("logged:\n%s", &out)
+		}
+	})
+}
+
 // After ten wrong secrets an address is not listened to for the rest of a
 // minute. Others are, and so is who gives none.
 func TestFailuresAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{wrong: secrets.Wrong{Max: maxWrong}}
+		s := New(Config{Log: slog.New(slog.DiscardHandler)})
 		s.SetSecrets([][]byte{[]byte("s3cret"), []byte("0ld")})
 		h := s.reader(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) })
 		for range 3 {

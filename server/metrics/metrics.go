@@ -33,6 +33,7 @@ type Snapshot struct {
 	Cluster *member.Status // nil: the node is alone
 
 	Started      time.Time
+	AdminRefused map[string]uint64 // by reason
 	Certificates []certs.End
 }
 
@@ -109,6 +110,8 @@ var (
 	started  = gauge("stile_start_time_seconds", "When the process was started, in seconds since 1970.")
 	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow.")
 
+	adminRefused = counterBy("stile_admin_refusals_total", "reason", "Requests to the admin port without the right secret: missing, wrong, too-many (wrong ones came from that address, and none is looked at).")
+
 	certificate = gaugeBy("stile_certificate_expiry_timestamp_seconds", "certificate", "When it ends, in seconds since 1970: node (its own), authority (of those in --tls-client-ca and --tls-ca the one that ends first). Missing without TLS.")
 
 	connections = gauge("stile_connections", "Clients that are connected.")
@@ -183,6 +186,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(epoch, float64(s.Epoch))
 	put(started, float64(s.Started.UnixMilli())/1e3)
 	put(logLost, float64(s.LogLost))
+	for reason, v := range s.AdminRefused {
+		put(adminRefused, float64(v), reason)
+	}
 	for _, e := range s.Certificates {
 		put(certificate, float64(e.At.Unix()), e.Which)
 	}

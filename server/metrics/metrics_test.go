@@ -40,6 +40,7 @@ func full() Snapshot {
 		Status: node.Status{Connections: 3, Held: 2, Waiting: 1, Kept: 4},
 		Counts: &node.Counts{Refused: map[protocol.Code]uint64{protocol.CodeNotHeld: 9}, Kept: 5, Moved: 6},
 		Epoch:  60, Role: "active", Ready: true, Serving: true,
+		AdminRefused: map[string]uint64{"wrong": 3},
 		Certificates: []certs.End{{Which: certs.Node, At: time.Unix(2e9, 0)}, {Which: certs.Authority, At: time.Unix(3e9, 0)}},
 		Cluster: &member.Status{View: cluster.View{
 			Role: "active", Promotions: 2, Sync: true, InSync: []int{1}, MinInSync: 1,

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"bytes"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +112,41 @@ func TestHelloTimeout(t *testing.T) {
 		}
 		good.send("P x\n")
 		good.want("P x")
+	})
+}
+
+// A client without the right secret is logged once a minute, and nothing of what
+// it said.
+func TestUnauthorizedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		n := New(Config{
+			Tokens: func() (uint64, bool) { return 1, true }, Secrets: [][]byte{[]byte("s3cret")},
+			Log: slog.New(slog.NewTextHandler(&out, nil)),
+		})
+		t.Cleanup(func() { n.Shutdown(t.Context()) })
+		ask := func(lines ...string) {
+			c := connectIdle(t, n)
+			for _, line := range lines {
+				c.send(line + "\n")
+				if got, err := c.r.ReadString('\n'); err != nil || !strings.Contains(got, " unauthorized ") {
+					t.Fatalf("%s: %q, %v", line, got, err)
+				}
+			}
+		}
+		ask("H 1 swapped guess", "H 1 swapped", "A door 0 30")
+		time.Sleep(time.Minute)
+		ask("A door 0 30")
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "a client is refused") || !strings.Contains(lines[0], "another secret") || !strings.Contains(lines[0], "remote=") ||
+			!strings.Contains(lines[1], "no secret") || !strings.Contains(lines[1], "not_logged_before=2") {
+			t.Errorf("logged:\n%s", &out)
+		}
+		for _, said := range []string{"guess", "swapped", "s3cret"} {
+			if strings.Contains(out.String(), said) {
+				t.Errorf("%q is in the log:\n%s", said, &out)
+			}
+		}
 	})
 }
 

@@ -193,6 +193,7 @@ type Node struct {
 	addrs   *addresses
 
 	cantAccept, insecure, barred rarely.Line
+	unauthorized                 rarely.Line // a minute: whole deployments can have an old secret
 
 	// Of a cluster.
 	passed    atomic.Int64 // when the roles last looked at the time
@@ -213,6 +214,8 @@ func New(cfg Config) *Node {
 		stopped:   make(chan struct{}),
 		advancing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		listeners: make(map[net.Listener]struct{}),
+
+		unauthorized: rarely.Line{Every: time.Minute},
 	}
 	for i := range cfg.MaxConnections {
 		n.freeSlots <- uint32(i)

@@ -36,6 +36,7 @@ func (c *conn) handle(now lockspace.Time, line []byte) bool {
 		return c.hello()
 	}
 	if !c.authorized.Load() {
+		c.sayUnauthorized("it gives no secret")
 		c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, "say hello with the secret first: H 1 name secret")
 		return true
 	}
@@ -149,6 +150,7 @@ func (c *conn) checkSecret(set [][]byte) (ok, goOn bool) {
 	r, n := &c.req, c.n
 	refuse := func(text string) { c.refuse(r.Op, r.Key, protocol.CodeUnauthorized, text) }
 	if len(r.Secret) == 0 {
+		c.sayUnauthorized("it gives no secret")
 		refuse("this node asks for a secret: H 1 name secret")
 		return false, c.wrong < maxWrongSecrets
 	}
@@ -164,6 +166,13 @@ func (c *conn) checkSecret(set [][]byte) (ok, goOn bool) {
 			slog.String("address", c.addr.String()), slog.Duration("for", secrets.CountedFor))
 	}
 	c.wrong++
+	c.sayUnauthorized("it gives another secret")
 	refuse("wrong secret")
 	return false, c.wrong < maxWrongSecrets
+}
+
+// sayUnauthorized logs that a client was refused. What it said is not in it: its
+// name, too, may be a secret in the wrong place.
+func (c *conn) sayUnauthorized(why string) {
+	c.n.unauthorized.Log(c.n.cfg.Log, slog.LevelWarn, "a client is refused", slog.String("reason", why), slog.String("remote", remote(c.nc)))
 }

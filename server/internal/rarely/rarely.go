@@ -3,17 +3,20 @@
 package rarely
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
 )
 
-// Every is how often a [Line] is logged at most.
+// Every is how often a [Line] is logged at most, unless it says otherwise.
 const Every = 10 * time.Second
 
 // Line is a log line that is not repeated too often. The zero value is ready.
 type Line struct {
+	Every time.Duration // 0: the constant
+
 	mu      sync.Mutex
 	last    time.Time
 	skipped int
@@ -24,7 +27,7 @@ type Line struct {
 func (w *Line) Log(l *slog.Logger, level slog.Level, text string, attrs ...any) {
 	w.mu.Lock()
 	now := time.Now()
-	if !w.last.IsZero() && now.Sub(w.last) < Every {
+	if !w.last.IsZero() && now.Sub(w.last) < cmp.Or(w.Every, Every) {
 		w.skipped++
 		w.mu.Unlock()
 		return
