@@ -127,7 +127,7 @@ func readTakeback(ctx *kong.DecodeContext, target reflect.Value) error {
 	case s == "manual":
 		d = TakebackManual
 	case err != nil || d < 0:
-		return fmt.Errorf("expected auto, manual or a duration like 30s but got %q", s)
+		return fmt.Errorf("expected auto, manual or a duration like 30s but got %q: %s", s, durationLike(s))
 	}
 	target.SetInt(int64(d))
 	return nil

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -85,6 +86,8 @@ type Config struct {
 	PeerList peers.List `kong:"-"`
 	// Self is the index of this node in PeerList; -1 for a node alone.
 	Self int `kong:"-"`
+	// Environment has the names of the variables that set something.
+	Environment []string `kong:"-"`
 	// Warnings are for the log once there is one.
 	Warnings []string `kong:"-"`
 }
@@ -102,6 +105,7 @@ var ErrHelp = errors.New("help was printed")
 // Parse reads the settings. What it prints (--help, --version) goes to out.
 func Parse(args []string, out io.Writer) (*Config, error) {
 	var c Config
+	from := origins{args: args}
 	done := false
 	parser, err := kong.New(&c,
 		kong.Name("stiled"),
@@ -111,18 +115,24 @@ func Parse(args []string, out io.Writer) (*Config, error) {
 		kong.Exit(func(int) { done = true }),
 		kong.DefaultEnvars("STILE"),
 		kong.NamedMapper("takeback", kong.MapperFunc(readTakeback)),
-		kong.Configuration(readYAML),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
+		kong.Configuration(func(r io.Reader) (kong.Resolver, error) {
+			f, err := readYAML(r)
+			from.file = f
+			return f, err
+		}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {
 		return nil, err
 	}
+	from.app = parser.Model
 	_, err = parser.Parse(args)
 	if done {
 		return nil, ErrHelp
 	}
 	if err != nil {
-		return nil, err
+		return nil, from.explain(err)
 	}
 	if c.Version {
 		fmt.Fprintln(out, buildinfo.Line("stiled"))
@@ -132,8 +142,10 @@ func Parse(args []string, out io.Writer) (*Config, error) {
 		return nil, err
 	}
 	if err := c.check(); err != nil {
-		return nil, err
+		return nil, from.explain(err)
 	}
+	counts, warnings := from.environment()
+	c.Environment, c.Warnings = counts, append(c.Warnings, warnings...)
 	return &c, nil
 }
 

@@ -161,7 +161,7 @@ func TestEverySettingFromEverywhere(t *testing.T) {
 		name := settingOf(field)
 		values, ok := settings[name]
 		switch field.Name {
-		case "Config", "Version", "Secrets", "AdminSecrets", "ClusterSecret", "TLS", "PeerList", "Self", "Warnings":
+		case "Config", "Version", "Secrets", "AdminSecrets", "ClusterSecret", "TLS", "PeerList", "Self", "Environment", "Warnings":
 			continue
 		}
 		if !ok {
@@ -246,6 +246,19 @@ func TestFileThatIsWrong(t *testing.T) {
 		{"version: true\n", `line 1: "version" can't be set in a file`},
 		{"listen: 127.0.0.1:0\n---\nmax-lease: 2h\n", "more than one YAML document"},
 		{"max-lease: soon\n", `--max-lease: expected duration but got "soon"`},
+		{"# a comment\nmax-lease: 3600\n", "--max-lease: expected duration but got \"3600\": it has no unit: 3600s are seconds; others are ms, m and h, as in 1h30m (--max-lease is from FILE, line 2)"},
+		{"max-lease: 1d\n", "days are written as hours: 24h (--max-lease is from FILE, line 1)"},
+		{"max-lease: 1s\n", "1m0s to 277777h46m39.999s (--max-lease is from FILE, line 1)"},
+		{"listen: 127.0.0.1:1\n\nadmin: nowhere\n", "(--admin is from FILE, line 3)"},
+		{"heartbeat: 1s\nfailure-timeout: 2s\n", "(--failure-timeout is from FILE, line 2, --heartbeat is from FILE, line 1)"},
+		{"log-level: loud\n", "(--log-level is from FILE, line 1)"},
+		{"insecure: maybe\n", "(--insecure is from FILE, line 1)"},
+		{"takeback: 3\n", "it has no unit: 3s are seconds"},
+		{"secret-file: /nowhere\n", "(--secret-file is from FILE, line 1)"},
+		{"peers: [a:1, b:2]\n", "--peers is from FILE, line 1"},
+		{"listen: 127.0.0.1:1\ntls:\n  cert: a\n  key: b\n", `line 2: there is no setting "tls" with others in it: write tls-cert, tls-key, tls-client-ca, tls-ca as lines of their own, not indented`},
+		{"stiled:\n  listen: a:1\n", `line 1: there is no setting "stiled" with others in it: settings are lines`},
+		{"listen:\n- a:1\n", `line 1: "listen" takes a single value`},
 		{"max-lease: 30\n", "--max-lease"},
 		{"max-lease:\n", "--max-lease"},
 		{"max-waiters: many\n", "--max-waiters"},
@@ -253,11 +266,15 @@ func TestFileThatIsWrong(t *testing.T) {
 		{"log-level: loud\n", `--log-level must be one of "debug","info","warn","error"`},
 	} {
 		name := file(t, tt.content)
-		parts := []string{tt.want}
+		parts := []string{strings.ReplaceAll(tt.want, "FILE", name)}
 		if strings.Contains(tt.want, "line 1:") || strings.Contains(tt.want, "YAML") {
 			parts = append(parts, name)
 		}
 		refused(t, []string{"--config", name}, parts...)
+	}
+	// What can't be in a file is no suggestion.
+	if _, err := Parse([]string{"--config", file(t, "hel: x\n")}, new(bytes.Buffer)); err == nil || strings.Contains(err.Error(), "help") {
+		t.Errorf("hel: %v", err)
 	}
 	refused(t, []string{"--config", t.TempDir() + "/none.yaml"}, "none.yaml")
 	refused(t, []string{"--config", t.TempDir()}, "directory")
@@ -295,7 +312,8 @@ func TestEnvironmentThatIsWrong(t *testing.T) {
 		{"STILE_CLUSTER_SECRET", "open-sesame", []string{"STILE_CLUSTER_SECRET"}},
 		{"STILE_MAX_LEASE", "soon", []string{"--max-lease", "STILE_MAX_LEASE", `"soon"`}},
 		{"STILE_MAX_LEASE", "", []string{"--max-lease", "STILE_MAX_LEASE"}},
-		{"STILE_MAX_LEASE", "1s", []string{"--max-lease", "1m0s to"}},
+		{"STILE_MAX_LEASE", "1s", []string{"--max-lease", "1m0s to", "(--max-lease is from STILE_MAX_LEASE)"}},
+		{"STILE_TLS_CERT", "me.pem", []string{"--tls-cert needs --tls-key", "(--tls-cert is from STILE_TLS_CERT)"}},
 		{"STILE_MAX_WAITERS", "1e6", []string{"--max-waiters", "STILE_MAX_WAITERS"}},
 		{"STILE_INSECURE", "maybe", []string{"--insecure", "STILE_INSECURE"}},
 		{"STILE_LOG_FORMAT", "xml", []string{"--log-format", `"text","json"`}},
@@ -305,6 +323,34 @@ func TestEnvironmentThatIsWrong(t *testing.T) {
 			t.Setenv(tt.name, tt.value)
 			refused(t, nil, tt.parts...)
 		})
+	}
+}
+
+// What comes from the environment is told, and what it beats of the file, too.
+func TestEnvironmentIsTold(t *testing.T) {
+	clean(t)
+	secret := file(t, "open-sesame\n")
+	yaml := file(t, "max-lease: 2h\ndefault-lease: 5s\nlog-level: warn\npeers:\n- 127.0.0.1:5625\n")
+	t.Setenv("STILE_MAX_LEASE", "3h")
+	t.Setenv("STILE_DEFAULT_LEASE", "5s")
+	t.Setenv("STILE_LOG_LEVEL", "error")
+	t.Setenv("STILE_PEERS", "127.0.0.1:5625")
+	t.Setenv("STILE_SECRET_FILE", secret)
+	c := parse(t, "--config", yaml, "--log-level=debug")
+	if want := []string{"STILE_DEFAULT_LEASE", "STILE_MAX_LEASE", "STILE_PEERS", "STILE_SECRET_FILE"}; !slices.Equal(c.Environment, want) {
+		t.Errorf("from the environment: %q, want %q", c.Environment, want)
+	}
+	if want := "STILE_MAX_LEASE=3h in the environment beats max-lease: 2h (" + yaml + ", line 1)"; len(c.Warnings) != 1 || c.Warnings[0] != want {
+		t.Errorf("warnings %q, want %q", c.Warnings, want)
+	}
+	// A client's shell.
+	t.Setenv("STILE_ADDRS", "lock1.example:5625")
+	c = parse(t)
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "this node uses STILE_SECRET_FILE of the environment, which also has STILE_ADDRS") {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+	if c := parse(t, "--secret-file", secret); len(c.Warnings) > 0 {
+		t.Errorf("warnings %q", c.Warnings)
 	}
 }
 
@@ -334,6 +380,10 @@ func TestFlagsThatAreWrong(t *testing.T) {
 		parts []string
 	}{
 		{[]string{"extra"}, []string{"extra"}},
+		{[]string{"cfg/n1.yaml"}, []string{"unexpected argument cfg/n1.yaml: for a settings file say --config cfg/n1.yaml"}},
+		{[]string{"config_test.go"}, []string{"say --config config_test.go"}},
+		{[]string{"--max-lease=1d"}, []string{"--max-lease", "24h"}},
+		{[]string{"--max-lease=1.5"}, []string{"--max-lease", "1.5s"}},
 		{[]string{"--max-leas=2h"}, []string{"--max-leas", `did you mean "--max-lease"`}},
 		{[]string{"--max-lease"}, []string{"--max-lease"}},
 		{[]string{"--log-level=loud"}, []string{"--log-level", `"debug","info","warn","error"`, `"loud"`}},

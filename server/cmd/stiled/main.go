@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -147,6 +148,9 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 			https = cfg.TLS.Admin()
 		}
 		go func() { failed <- srv.Serve(adminListener, https) }()
+	}
+	if len(cfg.Environment) > 0 {
+		log.Info("settings are from the environment", slog.String("variables", strings.Join(cfg.Environment, " ")))
 	}
 	for _, w := range cfg.Warnings {
 		log.Warn(w)
