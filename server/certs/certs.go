@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,14 @@ type Files struct {
 	// them. Empty: those of ClientCA; without these, the system's.
 	CA string
 
-	// Host is what the peers dial this node as; empty for a node alone.
+	// Host is what the peers dial this node as; empty for a node alone. The
+	// certificate has to be for it.
 	Host string
+
+	// ClientHost is what clients may dial this node as; empty: who knows. A
+	// certificate for another host is warned of, as it may be meant for a name that
+	// leads here.
+	ClientHost string
 }
 
 // Certs is what is in the files. Its methods may be called concurrently, but
@@ -119,6 +126,9 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 	if info, err := os.Stat(f.Key); err == nil && info.Mode().Perm()&0o004 != 0 && info.Mode().Type() == fs.FileMode(0) {
 		l.warnings = append(l.warnings, "every user of this machine can read "+f.Key+": chmod 600 it")
 	}
+	if w := f.doubts(cert.Leaf); w != "" {
+		l.warnings = append(l.warnings, w)
+	}
 	var clientCA, ca *x509.CertPool
 	if f.ClientCA != "" {
 		var all []*x509.Certificate
@@ -162,6 +172,31 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil },
 	}
 	return l, nil
+}
+
+// doubts says why clients will refuse the certificate, or most of them.
+func (f *Files) doubts(leaf *x509.Certificate) string {
+	names := len(leaf.DNSNames) + len(leaf.IPAddresses)
+	serves := len(leaf.ExtKeyUsage) == 0 && len(leaf.UnknownExtKeyUsage) == 0 ||
+		slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
+	switch {
+	case names == 0:
+		return fmt.Sprintf("--tls-cert %s is for no host: clients refuse a certificate without subject alternative names, whatever its common name says", f.Cert)
+	case !serves:
+		return fmt.Sprintf("--tls-cert %s is not good for servers: clients refuse it; its extended key usage needs serverAuth, or should be left out", f.Cert)
+	case f.ClientHost != "" && leaf.VerifyHostname(f.ClientHost) != nil:
+		return fmt.Sprintf("--tls-cert %s is not for %s, and clients that dial this node so refuse it: it is for %s", f.Cert, f.ClientHost, hosts(leaf))
+	}
+	return ""
+}
+
+// hosts names what a certificate is for.
+func hosts(leaf *x509.Certificate) string {
+	names := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // checkPeers verifies this node's certificate as its peers will: they have

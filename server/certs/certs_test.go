@@ -171,6 +171,40 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// A certificate that clients will refuse is warned of, not refused: it may be
+// meant for a name that leads here.
+func TestDoubts(t *testing.T) {
+	ca := testca.New(t, "ours")
+	named, namedKey := ca.Issue("named", []string{"n1.test", "10.0.0.1"}, nil)
+	bare, bareKey := ca.Issue("bare.test", nil, nil)
+	usage := func(use ...x509.ExtKeyUsage) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.ExtKeyUsage = use }
+	}
+	client, clientKey := ca.Issue("client", []string{"n1.test"}, usage(x509.ExtKeyUsageClientAuth))
+	plain, plainKey := ca.Issue("plain", []string{"n1.test"}, usage())
+	server, serverKey := ca.Issue("server", []string{"n1.test"}, usage(x509.ExtKeyUsageServerAuth))
+	for _, tt := range []struct {
+		f    Files
+		want string
+	}{
+		{Files{Cert: named, Key: namedKey}, ""},
+		{Files{Cert: named, Key: namedKey, ClientHost: "n1.test"}, ""},
+		{Files{Cert: named, Key: namedKey, ClientHost: "10.0.0.1"}, ""},
+		{Files{Cert: named, Key: namedKey, ClientHost: "10.0.0.2"}, "is not for 10.0.0.2, and clients that dial this node so refuse it: it is for n1.test, 10.0.0.1"},
+		{Files{Cert: named, Key: namedKey, ClientHost: "n2.test"}, "is not for n2.test"},
+		{Files{Cert: bare, Key: bareKey}, "is for no host"},
+		{Files{Cert: bare, Key: bareKey, ClientHost: "bare.test"}, "is for no host"},
+		{Files{Cert: client, Key: clientKey, ClientHost: "n1.test"}, "not good for servers"},
+		{Files{Cert: plain, Key: plainKey, ClientHost: "n1.test"}, ""},
+		{Files{Cert: server, Key: serverKey, ClientHost: "n1.test"}, ""},
+	} {
+		w := open(t, tt.f).Warnings()
+		if tt.want == "" && len(w) > 0 || tt.want != "" && (len(w) != 1 || !strings.Contains(w[0], tt.want)) {
+			t.Errorf("%+v: %q, want %q", tt.f, w, tt.want)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	ca := testca.New(t, "ours")
 	cert, key := ca.Issue("node", []string{"n1.test"}, nil)

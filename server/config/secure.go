@@ -2,10 +2,12 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 
 	"github.com/stile-lock/stile/protocol"
@@ -140,12 +142,27 @@ func (c *Config) openTLS() (err error) {
 		if files.Host, _, err = net.SplitHostPort(c.PeerList[c.Self].Addr); err != nil {
 			return err
 		}
+	} else {
+		files.ClientHost = c.clientHost()
 	}
 	if c.TLS, err = certs.Open(files); err != nil {
 		return err
 	}
 	c.Warnings = append(c.Warnings, c.TLS.Warnings()...)
 	return nil
+}
+
+// clientHost is the host that clients know a lone node by, empty where the
+// settings do not tell.
+func (c *Config) clientHost() string {
+	host, _, err := net.SplitHostPort(cmp.Or(c.Advertise, c.Listen))
+	if err != nil {
+		return ""
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return ""
+	}
+	return host
 }
 
 // Reloaded is what Reload has read.

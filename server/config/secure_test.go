@@ -58,6 +58,32 @@ func TestTLSSettings(t *testing.T) {
 	}
 }
 
+// Of a node alone it is warned of a certificate for another host than clients
+// dial, as far as that is known.
+func TestCertificateOfALoneNode(t *testing.T) {
+	clean(t)
+	ca := testca.New(t, "ours")
+	cert, key := ca.Issue("node", []string{"lock1.example", "127.0.0.1"}, nil)
+	for _, tt := range []struct {
+		args []string
+		host string // that it is warned of
+	}{
+		{nil, ""},
+		{[]string{"--listen=127.0.0.2:0"}, "127.0.0.2"},
+		{[]string{"--listen=localhost:0"}, "localhost"},
+		{[]string{"--listen=127.0.0.2:0", "--advertise=lock1.example:5625"}, ""},
+		{[]string{"--advertise=lock2.example:5625"}, "lock2.example"},
+		{[]string{"--listen=:0", "--insecure"}, ""},
+		{[]string{"--listen=[::]:0", "--insecure"}, ""},
+		{[]string{"--listen=127.0.0.2:5625", "--peers=127.0.0.2:5625"}, "127.0.0.2"},
+	} {
+		c := parse(t, append([]string{"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File}, tt.args...)...)
+		if tt.host == "" && len(c.Warnings) > 0 || tt.host != "" && (len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "is not for "+tt.host+",")) {
+			t.Errorf("%q: %q", tt.args, c.Warnings)
+		}
+	}
+}
+
 func lines(set [][]byte) string { return string(bytes.Join(set, []byte(","))) }
 
 func TestReload(t *testing.T) {
