@@ -10,6 +10,8 @@
 //   - line_test.go: who is next, and who is gone
 //   - values_test.go: odd numbers, keys and tokens
 //   - limits_test.go: floods, strangers, and those who do not read
+//   - recipe_test.go: the lines of SECURITY.md that make secrets and certificates
+//   - log_test.go: a log that nobody reads
 //   - tls_test.go: certificates and secrets, read anew on SIGHUP
 //   - hostile_test.go: random and mutated input, and no descriptors left
 //   - vanish_test.go: a machine that vanishes without a word
