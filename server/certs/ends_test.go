@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,26 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+// take returns what was logged since the last time.
+func (l *logged) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.out.Reset()
+	return l.out.String()
+}
+
 // The log warns a day from two weeks before, says at the moment that a certificate
 // has ended, and is quiet after a new one.
 func TestWatch(t *testing.T) {
@@ -70,39 +91,39 @@ func TestWatch(t *testing.T) {
 		}
 		cert, key := issue(20 * 24 * time.Hour)
 		c := open(t, Files{Cert: cert, Key: key, ClientCA: ca.File})
-		var out bytes.Buffer
+		var out logged
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			c.Watch(ctx, slog.New(slog.NewTextHandler(&out, nil)))
 			close(ended)
 		}()
-		logged := func(at time.Duration, warnings, errors int) {
+		says := func(at time.Duration, warnings, errors int) {
 			t.Helper()
 			time.Sleep(start.Add(at).Sub(time.Now()))
 			synctest.Wait()
-			if w, e := strings.Count(out.String(), "level=WARN"), strings.Count(out.String(), "level=ERROR"); w != warnings || e != errors {
-				t.Fatalf("after %v: %d warnings, %d errors, want %d and %d:\n%s", at, w, e, warnings, errors, out.String())
+			text := out.take()
+			if w, e := strings.Count(text, "level=WARN"), strings.Count(text, "level=ERROR"); w != warnings || e != errors {
+				t.Fatalf("after %v: %d warnings, %d errors, want %d and %d:\n%s", at, w, e, warnings, errors, text)
 			}
-			out.Reset()
 		}
 		const day = 24 * time.Hour
-		logged(6*day-time.Second, 0, 0)
-		logged(6*day+2*time.Hour, 1, 0)
-		logged(7*day, 0, 0)
-		logged(20*day-time.Minute, 13, 0)
-		logged(20*day+5*time.Second, 0, 1) // at the moment
-		logged(22*day, 0, 1)
+		says(6*day-time.Second, 0, 0)
+		says(6*day+2*time.Hour, 1, 0)
+		says(7*day, 0, 0)
+		says(20*day-time.Minute, 13, 0)
+		says(20*day+5*time.Second, 0, 1) // at the moment
+		says(22*day, 0, 1)
 		issue(30 * day)
 		if err := c.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		logged(22*day+time.Minute, 0, 0)
+		says(22*day+time.Minute, 0, 0)
 		issue(3 * day)
 		if err := c.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		logged(22*day+2*time.Minute, 1, 0) // at once
+		says(22*day+2*time.Minute, 1, 0) // at once
 		// A broken file changes nothing.
 		if err := os.WriteFile(key, []byte("broken"), 0o600); err != nil {
 			t.Fatal(err)
@@ -110,7 +131,7 @@ func TestWatch(t *testing.T) {
 		if err := c.Reload(); err == nil {
 			t.Fatal("a broken key is taken")
 		}
-		logged(22*day+2*time.Hour, 0, 0)
+		says(22*day+2*time.Hour, 0, 0)
 		cancel()
 		<-ended
 	})

@@ -121,8 +121,11 @@ func TestTLSLinks(t *testing.T) {
 			case tt.unproved != "" && !(errors.Is(e.Err, ErrUnproved) && strings.Contains(e.Err.Error(), tt.unproved)):
 				t.Errorf("%v", e.Err)
 			}
-			if !strings.Contains(b.logLines.String(), tt.logged) {
-				t.Errorf("logged: %s", b.logLines)
+			// It is told before it is logged.
+			for begin := time.Now(); !strings.Contains(b.logLines.String(), tt.logged); time.Sleep(time.Millisecond) {
+				if time.Since(begin) > patience {
+					t.Fatalf("logged: %s", b.logLines)
+				}
 			}
 			nothing(t, b.ins)
 		})
