@@ -88,6 +88,7 @@ type Status struct {
 	Waiting     int       `json:"waiting"`
 	Stopping    bool      `json:"stopping"`
 	Counts      *Counts   `json:"counts,omitempty"`
+	Problems    []string  `json:"problems,omitempty"` // of the node itself
 	Cluster     *Cluster  `json:"cluster,omitempty"`
 }
 

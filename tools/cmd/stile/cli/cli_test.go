@@ -67,13 +67,17 @@ func TestProblems(t *testing.T) {
 		nodes []adminapi.Answer[adminapi.Status]
 		want  []string // in the problems, in this order
 	}{
-		"one alone":          {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
-		"two alone":          {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
-		"all well":           {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
-		"two serve":          {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
-		"none serves":        {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
-		"one is dead":        {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
-		"a problem":          {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
+		"one alone":   {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
+		"two alone":   {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
+		"all well":    {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
+		"two serve":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
+		"none serves": {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
+		"one is dead": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
+		"a problem":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
+		"problems of nodes": {
+			[]adminapi.Answer[adminapi.Status]{{Addr: "admin-a", Got: &adminapi.Status{Addr: "a", Role: "active", Problems: []string{"one", "two\x1b"}}}},
+			[]string{"a: one", `a: "two\x1b"`},
+		},
 		"active alone asked": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true})}, nil},
 		"one standby asked":  {[]adminapi.Answer[adminapi.Status]{standby("c", 0)}, []string{"the active is the node at a, which was not"}},
 		"active is silent":   {[]adminapi.Answer[adminapi.Status]{standby("c", 0), dead}, []string{"admin-z: refused", "no node that answered serves: the active is the node at a"}},

@@ -134,6 +134,9 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 		if n.Got.Serves() {
 			serving = append(serving, n.Got.Addr)
 		}
+		for _, p := range n.Got.Problems {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", n.Got.Addr, printable(p)))
+		}
 		c := n.Got.Cluster
 		if c == nil {
 			alone++
