@@ -12,7 +12,7 @@ import (
 )
 
 // unread starts a node whose log nobody reads after its first lines.
-func unread(t *testing.T, flags ...string) (n *node, log *bufio.Reader) {
+func unread(t *testing.T, flags ...string) (n *node, log *bufio.Reader, pipe *os.File) {
 	t.Helper()
 	bin, err := stiled()
 	if err != nil {
@@ -51,7 +51,7 @@ func unread(t *testing.T, flags ...string) (n *node, log *bufio.Reader) {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
-	return &node{process: p, addr: line.Listen, admin: line.Admin}, log
+	return &node{process: p, addr: line.Listen, admin: line.Admin}, log, r
 }
 
 // opened is far more connections than a pipe has room for the lines of.
@@ -69,7 +69,7 @@ func (n *node) openMany() {
 // Who does not read the log of a node holds up nobody, and not its end.
 func TestNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
-	n, _ := unread(t)
+	n, _, _ := unread(t)
 	n.openMany()
 	c := n.dial()
 	c.release("k", c.acquire("k", "30"))
@@ -79,10 +79,29 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	}
 }
 
+// Nor does one who goes away: the node serves, and stops as it should.
+func TestReaderOfTheLogGoesAway(t *testing.T) {
+	t.Parallel()
+	n, _, pipe := unread(t)
+	pipe.Close()
+	n.openMany()
+	n.signal(syscall.SIGHUP)
+	c := n.dial()
+	c.release("k", c.acquire("k", "30"))
+	n.eventually("lost lines are counted", func(state) bool {
+		_, text := ask(t, n.admin, "GET", "/metrics", "", "")
+		return strings.Contains(text, "\nstile_log_lines_lost_total ") && !strings.Contains(text, "\nstile_log_lines_lost_total 0\n")
+	})
+	n.signal(syscall.SIGTERM)
+	if status := n.status(patience); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
 // A log that is read late has every line, and whole ones.
 func TestLogIsReadLate(t *testing.T) {
 	t.Parallel()
-	n, log := unread(t)
+	n, log, _ := unread(t)
 	n.openMany()
 	rest := make(chan string)
 	go func() {

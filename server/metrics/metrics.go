@@ -108,7 +108,7 @@ var (
 	stopping = gauge("stile_stopping", "1 once the node was asked to end.")
 	epoch    = gauge("stile_epoch", "The epoch of the node's own tokens; 0 if it never was active.")
 	started  = gauge("stile_start_time_seconds", "When the process was started, in seconds since 1970.")
-	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow.")
+	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow, or has gone away.")
 
 	adminRefused = counterBy("stile_admin_refusals_total", "reason", "Requests to the admin port without the right secret: missing, wrong, too-many (wrong ones came from that address, and none is looked at).")
 

@@ -61,6 +61,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	// Whoever reads the log may go away, as tee does at Ctrl+C: that must not
+	// end the node, whose handoff then has yet to come.
+	signal.Ignore(syscall.SIGPIPE)
 	lines := logqueue.New(stderr, maxLogQueue, func(to io.Writer, lost int) {
 		newLogger(cfg, to).Log(context.Background(), max(slog.LevelWarn, level(cfg)),
 			"lines of the log were lost: who reads it was too slow", slog.Int("lost", lost))

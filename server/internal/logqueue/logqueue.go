@@ -92,7 +92,11 @@ func (q *Queue) run() {
 		q.mu.Unlock()
 		// One by one: others may write to the same pipe or terminal.
 		for _, line := range lines {
-			q.to.Write(line)
+			if _, err := q.to.Write(line); err != nil {
+				q.mu.Lock()
+				q.lost++
+				q.mu.Unlock()
+			}
 		}
 		if gap > 0 {
 			q.tell(q.to, gap)
