@@ -3,7 +3,9 @@ package cluster
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +116,83 @@ func TestStrangeNodesOverTLS(t *testing.T) {
 	c.Node(3).Kill()
 	c.start(3, tlsFlags(c, ca, 3)...)
 	c.settled(1)
+}
+
+// A node that speaks TLS beside nodes that do not, or the other way round, is
+// there and can't be spoken with. So it does not become active beside them, nor
+// do two of its kind, and it says why in its log, in its status and to whoever
+// asks whether it is ready. Those who serve go on, and take over from each other.
+func TestTLSOnOneSide(t *testing.T) {
+	t.Parallel()
+	ca := testca.New(t, "ours")
+	for _, tt := range []struct {
+		name            string
+		secure          bool // the misfits
+		problem, theirs string
+	}{
+		{"plain beside TLS", false, "does not speak as a node", "does not speak TLS"},
+		{"TLS beside plain", true, "does not speak TLS", "all nodes have --tls-cert"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCluster(t, 3, false)
+			flags := func(id int, secure bool) []string {
+				if !secure {
+					return nil
+				}
+				return append(tlsFlags(c, ca, id), "--tls-client-ca", ca.File)
+			}
+			for id := 1; id <= 3; id++ {
+				c.start(id, flags(id, !tt.secure)...)
+			}
+			c.settled(1)
+			waits := func(id int) {
+				t.Helper()
+				until(t, "the node knows why it waits", func() bool { return strings.Contains(c.status(id).Cluster.Why, "there can be no link") })
+				if s := c.status(id); s.Serves() || s.Cluster.Role != "joining" {
+					t.Errorf("node %d: %+v", id, s.Cluster)
+				}
+				resp, err := http.Get("http://" + c.Node(id).Admin + "/readyz")
+				ok(t, err)
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				ok(t, err)
+				if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "there can be no link") {
+					t.Errorf("node %d: /readyz is %d %s", id, resp.StatusCode, body)
+				}
+				if text := "a peer is there that it has no link with"; c.Node(id).Count(text) != 1 {
+					t.Errorf("node %d says %d times: %s", id, c.Node(id).Count(text), text)
+				}
+				if p := c.status(id).Cluster.Peers[0]; !p.There || !strings.Contains(p.Problem, tt.problem) {
+					t.Errorf("node %d says of node 1: %+v", id, p)
+				}
+			}
+			c.Node(3).Kill()
+			ok(t, c.Node(3).Wipe())
+			c.start(3, flags(3, tt.secure)...)
+			time.Sleep(6 * failureTimeout)
+			waits(3)
+			if p := c.status(1).Cluster.Peers[1]; !p.There || !strings.Contains(p.Problem, tt.theirs) {
+				t.Errorf("node 1 says of node 3: %+v", p)
+			}
+			if s := c.status(1); !s.Serves() || c.BecameActive() != 1 {
+				t.Errorf("node 1: %+v, %d times one became active", s.Cluster, c.BecameActive())
+			}
+			// The misfit keeps nobody from taking over.
+			c.Node(1).Kill()
+			c.active(2)
+			// And two misfits are no better than one.
+			c.start(1, flags(1, tt.secure)...)
+			time.Sleep(6 * failureTimeout)
+			if s := c.status(1); s.Serves() || !c.status(2).Serves() || c.BecameActive() != 2 {
+				t.Errorf("node 1: %+v", s.Cluster)
+			}
+			for _, id := range []int{1, 3} {
+				c.Node(id).Kill()
+				c.start(id, flags(id, !tt.secure)...)
+			}
+			c.settled(1)
+		})
+	}
 }
 
 // both is a file with both authorities.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -172,7 +173,11 @@ func readiness(c *member.Status) (said string, ready bool) {
 	case c.Mode == cluster.Refuse.String():
 		return fmt.Sprintf("not ready: active, but %d standbys are in sync, and --min-in-sync wants %d: clients get no-active", len(c.InSync), c.MinInSync), false
 	}
-	return "not ready: " + c.Role + ", clients are answered by: " + c.Mode, false
+	said = "not ready: " + c.Role + ", clients are answered by: " + c.Mode
+	if c.Mode == cluster.Hold.String() && slices.ContainsFunc(c.PeerViews, func(p cluster.PeerView) bool { return p.There }) {
+		said += ": " + c.Why
+	}
+	return said, false
 }
 
 func role(c *member.Status) string {

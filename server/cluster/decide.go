@@ -130,6 +130,11 @@ func (m *Machine) decide() {
 			return // it may serve clients that we could not tell from ours
 		case p.reached == undecided:
 			m.open = true
+			if m.there(p) && !p.out.up && !p.saidThere {
+				p.saidThere = true
+				m.say(slog.LevelWarn, "this node does not become active: a peer is there that it has no link with, and that may be active",
+					slog.Int("peer", int(p.id)))
+			}
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stile-lock/stile/server/internal/broken"
 	"github.com/stile-lock/stile/server/replica"
 )
 
@@ -33,7 +34,8 @@ type peer struct {
 
 	refused   bool // nobody was there when we last looked
 	refusedAt Time
-	alive     Time // when it last turned us away
+	misfit    Time // when it last answered our dial, and no link came of it; see there
+	saidThere bool // the log has it
 	began     Time // when this instance was first heard
 	upAt      Time // when the last connection came up
 	rival     *rival
@@ -88,10 +90,11 @@ func (m *Machine) reach(p *peer) reach {
 	if p.refused && !p.in.up && !p.out.up {
 		return gone
 	}
-	if m.role == Joining && p.alive > 0 && m.now-p.alive <= m.cfg.FailureTimeout {
-		// It may serve clients. That it does not take us in is an error of
-		// somebody's settings, most likely of ours, and no reason for a node
-		// that comes new to serve beside it.
+	if m.there(p) && m.hasNothing() {
+		// It may serve clients. That there is no link is an error of somebody's
+		// settings, most likely of ours, and no reason for a node that comes
+		// new to serve beside it. One that has the table goes on: else anybody
+		// at a peer's address could keep a cluster from its failover.
 		return undecided
 	}
 	if p.mute {
@@ -112,6 +115,20 @@ func (m *Machine) reach(p *peer) reach {
 	return undecided
 }
 
+// there reports whether the peer answers when it is dialed, and yet no link
+// comes about: it can't be spoken with, or says that there is an active and does
+// not dial this node. It was so within two failure timeouts: one is what a dial
+// may take.
+func (m *Machine) there(p *peer) bool {
+	return p.reached != live && p.misfit > 0 && m.now-p.misfit <= 2*m.cfg.FailureTimeout && !broken.Rule("misfits-are-gone")
+}
+
+// hasNothing reports whether this node has no table of any reign, as one that
+// has just started.
+func (m *Machine) hasNothing() bool {
+	return m.role != Active && m.place() == (replica.Place{}) && !m.cfg.Forked()
+}
+
 // links keeps the links: what is down is dialed, what is silent is cut. A cut
 // matters: what a silent link delivers late, such as a Go, must not arrive.
 func (m *Machine) links() {
@@ -120,12 +137,13 @@ func (m *Machine) links() {
 		p.reached = m.reach(p)
 		switch {
 		case p.reached == live:
-			p.mute = false
+			p.mute, p.misfit, p.saidThere = false, 0, false
 			if !p.linked {
 				m.say(slog.LevelInfo, "linked to a node", slog.Int("peer", int(p.id)), slog.String("role", p.st.Role.String()))
 			}
 			p.linked = true
 		case p.reached == gone && was != gone:
+			p.saidThere = false
 			if m.deciding && was == live && m.now-m.asked > m.witnessFor() {
 				m.open = true // the others answered while it was silent
 			}
@@ -142,6 +160,8 @@ func (m *Machine) links() {
 			p.linked = false
 			m.unlink(p)
 			m.adoptRival(p)
+		case p.reached == undecided && p.out.up && m.there(p) && m.now-max(p.upAt, p.misfit) > m.cfg.FailureTimeout:
+			m.cut(p) // and dialed anew, which shows whether it is there still
 		}
 		if !p.out.up && !p.dialing && m.now >= p.nextDial {
 			p.dialing, p.dialed = true, m.now
@@ -231,6 +251,9 @@ func (m *Machine) linkUp(id uint8, out bool, gen uint64, hello *Status) {
 		p.dialing = false
 		// The answer to our hello came after the dial began.
 		p.echo = max(p.echo, p.dialed)
+		if hello.Role == Active || len(hello.Sees) > 0 {
+			p.misfit = m.now // until the link is live; it may never be
+		}
 	} else if m.follow != nil && m.follow.peer == id {
 		m.unlink(p) // the stream came on the connection before
 	}
@@ -305,7 +328,7 @@ func (m *Machine) adoptRival(p *peer) {
 	m.receiveStatus(p, r.hello)
 }
 
-func (m *Machine) dialFailed(id uint8, refused, alive bool) {
+func (m *Machine) dialFailed(id uint8, refused, misfit bool) {
 	p := m.byID[id]
 	if p == nil || !p.dialing {
 		return
@@ -319,8 +342,8 @@ func (m *Machine) dialFailed(id uint8, refused, alive bool) {
 	p.nextDial = m.now + m.cfg.Heartbeat/2
 	if refused {
 		p.refused, p.refusedAt = true, m.now
-	} else if alive {
-		p.refused, p.alive = false, m.now
+	} else if misfit {
+		p.refused, p.misfit = false, m.now
 	}
 }
 

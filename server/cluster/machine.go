@@ -294,6 +294,20 @@ func (m *Machine) LinkUp(now Time, id uint8, out bool, gen uint64, hello *Status
 	m.step()
 }
 
+// BadHello tells of a connection whose hello can't be read. It is cut; one that
+// this node dialed is a dial that has failed, at a misfit.
+func (m *Machine) BadHello(now Time, id uint8, out bool) {
+	m.pass(now)
+	if p := m.byID[id]; p == nil {
+		m.do(Cut{id})
+	} else {
+		m.cut(p)
+		p.dialing = out
+		m.dialFailed(id, false, true)
+	}
+	m.step()
+}
+
 // LinkDown tells of the end of a connection. refused: nobody is there.
 func (m *Machine) LinkDown(now Time, id uint8, out bool, gen uint64, refused bool) {
 	m.pass(now)
@@ -302,11 +316,11 @@ func (m *Machine) LinkDown(now Time, id uint8, out bool, gen uint64, refused boo
 }
 
 // DialFailed tells that the peer could not be reached. refused: nobody is
-// there; alive: somebody of this cluster is, but does not take this node for
-// what it says; else there was no answer.
-func (m *Machine) DialFailed(now Time, id uint8, refused, alive bool) {
+// there; misfit: somebody is and has answered, but there can be no link; else
+// there was no answer.
+func (m *Machine) DialFailed(now Time, id uint8, refused, misfit bool) {
 	m.pass(now)
-	m.dialFailed(id, refused, alive)
+	m.dialFailed(id, refused, misfit)
 	m.step()
 }
 

@@ -121,6 +121,52 @@ func TestEchoEndsWithTheLink(t *testing.T) {
 	}
 }
 
+// Who answers with a hello that can't be read is there: no reason to become
+// active beside it.
+func TestBadHello(t *testing.T) {
+	m := newMachine(usual())
+	now := origin
+	dials := func() (of2 bool) {
+		for _, a := range m.Actions() {
+			if d, ok := a.(Dial); ok && d.Peer == 1 {
+				m.DialFailed(now, 1, true, false)
+			} else if ok {
+				of2 = true
+			}
+		}
+		return of2
+	}
+	m.DialFailed(now, 1, true, false)
+	m.BadHello(now, 2, true)
+	heard := 0
+	for now < origin+10*time.Second {
+		now += 25 * time.Millisecond
+		m.Tick(now)
+		if dials() {
+			m.BadHello(now, 2, true)
+			heard++
+		}
+		// One that comes in from there changes nothing.
+		m.BadHello(now, 2, false)
+		if m.Role() != Joining || m.View().PeerViews[1].Reached || !m.View().PeerViews[1].There {
+			t.Fatalf("after %v: %+v", now-origin, m.View())
+		}
+	}
+	if heard < 10 {
+		t.Errorf("it was dialed %d times", heard)
+	}
+	for m.Role() == Joining && now < origin+11*time.Second {
+		now += 25 * time.Millisecond
+		m.Tick(now)
+		if dials() {
+			m.DialFailed(now, 2, true, false)
+		}
+	}
+	if m.Role() != Candidate {
+		t.Errorf("when nobody is there any more: %+v", m.View())
+	}
+}
+
 // A clock that goes back stands still.
 func TestTimeNeverGoesBack(t *testing.T) {
 	m := newMachine(usual())

@@ -33,6 +33,7 @@ import (
 //	reset 0 1          the connections break
 //	link-down 0 1 silent [one-way]     nothing arrives from 0 at 1
 //	link-down 0 1 refused      and the connections break
+//	link-down 0 1 misfit       and they break, but somebody answers each dial
 //	link-up 0 1
 //	links              how they are
 //	pause 1 3s         the node does nothing from now on
@@ -324,10 +325,10 @@ func (w *world) linkDown(a *arguments) {
 	}
 	switch how {
 	case "silent":
-	case "refused":
+	case "refused", "misfit":
 		w.reset(from, to)
 	default:
-		w.fatalf("a link is silent or refused")
+		w.fatalf("a link is silent, refused, or misfit")
 	}
 }
 

@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // View is what an operator sees of the roles.
 type View struct {
@@ -41,6 +44,7 @@ type PeerView struct {
 	Role     string   `json:"role"`
 	Epoch    string   `json:"epoch,omitempty"` // the highest that it knows; missing while it is not reached
 	Reached  bool     `json:"reached"`
+	There    bool     `json:"there,omitempty"`    // not reached, and yet it answers: a misfit
 	Problem  string   `json:"problem,omitempty"`  // why it is not reached, or not fed
 	Mismatch bool     `json:"-"`                  // its peers list does not go with ours
 	Fed      bool     `json:"fed"`                // by this node
@@ -66,9 +70,17 @@ func (m *Machine) View() View {
 			v.Behind = &behind
 		}
 	}
+	beside := -1
+	for _, p := range m.peers {
+		if p.saidThere && m.there(p) && m.hasNothing() {
+			beside = int(p.id)
+		}
+	}
 	switch {
 	case m.role == Candidate:
 		v.Why = "it is about to become active"
+	case beside >= 0 && v.Active < 0:
+		v.Why = fmt.Sprintf("node %d is there and may be active, but there can be no link with it: see its problem", beside)
 	case v.Why != "":
 	case m.role == Joining:
 		v.Why = "it waits until each peer has answered, or its time is over"
@@ -81,7 +93,8 @@ func (m *Machine) View() View {
 		v.Handoff = m.handoff.why
 	}
 	for _, p := range m.peers {
-		pv := PeerView{ID: p.id, Rank: p.rank, Role: "unknown", Reached: p.reached == live, Mismatch: p.mismatch, Fed: p.feeding != 0}
+		pv := PeerView{ID: p.id, Rank: p.rank, Role: "unknown", Reached: p.reached == live, Mismatch: p.mismatch, Fed: p.feeding != 0,
+			There: m.there(p) && (p.saidThere || !p.out.up)}
 		if p.reached == live {
 			pv.Role, pv.Epoch = p.st.Role.String(), p.st.Known.String()
 		}

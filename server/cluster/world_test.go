@@ -47,6 +47,8 @@ type node struct {
 	clock  int           // seconds that its clock is ahead
 	peers  string
 
+	settings int // nodes that differ in them can't be linked
+
 	m         *Machine // nil: no process
 	boot      uint64
 	asleep    Time // until then
@@ -480,6 +482,10 @@ func (w *world) arriveDial(p *packet) {
 		return
 	case !b.up():
 		a.m.DialFailed(w.now, uint8(b.id), false, false)
+		a.carry()
+		return
+	case w.way(a, b) == "misfit" || a.settings != b.settings:
+		a.m.DialFailed(w.now, uint8(b.id), false, true)
 		a.carry()
 		return
 	case w.banned[a.boot]:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -237,16 +238,21 @@ func (h *Host) linkEvent(e peer.Event) {
 	case peer.OutUp:
 		h.mesh.SetSource(id, func(buf []byte) ([]byte, bool) { return h.next(id, buf) })
 		h.post(func(now time.Duration) {
+			err := h.member.LinkUp(now, id, true, gen, e.Hello)
+			if err != nil {
+				h.sayUnreached(peer.Event{Peer: id, Misfit: true, Err: fmt.Errorf("node %d at %s: %w", id, h.addr(id), err)})
+				return
+			}
 			h.unreached[id] = unreached{}
 			h.asked[id].out = e.Boot
-			h.member.LinkUp(now, id, true, gen, e.Hello)
 			h.tellTerms(id)
 		})
 	case peer.InUp:
 		h.learnAddr(id, e.Hello)
 		h.post(func(now time.Duration) {
 			h.asked[id].in, h.asked[id].theirs = e.Boot, nil
-			h.member.LinkUp(now, id, false, gen, e.Hello)
+			// What can't be read is said of the link that this node dials.
+			_ = h.member.LinkUp(now, id, false, gen, e.Hello)
 		})
 	case peer.OutLost, peer.InLost:
 		h.debug(e)
@@ -260,7 +266,6 @@ func (h *Host) linkEvent(e peer.Event) {
 		h.debug(e)
 		var rejected *peer.RejectedError
 		turned := errors.As(e.Err, &rejected)
-		alive := turned || errors.Is(e.Err, peer.ErrUnproved)
 		if turned && rejected.Verdict == peer.Twice {
 			(*world)(h).Fail("another process runs with the id of this node: give each node an entry of its own in --peers")
 		}
@@ -269,7 +274,7 @@ func (h *Host) linkEvent(e peer.Event) {
 			if turned && (rejected.Verdict == peer.WrongNode || rejected.Verdict == peer.SameNode) && h.member.Joining() {
 				(*world)(h).Fail("the node at " + h.addr(id) + " runs, and turned this one away: " + rejected.Reason + "; the peers list of this node is " + h.cfg.Peers.String())
 			}
-			h.member.DialFailed(now, id, refused, alive)
+			h.member.DialFailed(now, id, refused, e.Misfit)
 		})
 	case peer.Frame:
 		payload := append([]byte(nil), e.Payload...)
@@ -291,6 +296,8 @@ func (h *Host) sayUnreached(e peer.Event) {
 	switch {
 	case e.Refused:
 		kind, level = "refused", slog.LevelInfo // it is not started yet, or has ended
+	case e.Misfit:
+		kind, level = "misfit", slog.LevelError
 	case !errors.Is(e.Err, context.DeadlineExceeded):
 		kind = "failed"
 	}

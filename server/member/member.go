@@ -1,6 +1,7 @@
 package member
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -162,20 +163,24 @@ func (m *Member) Stop(now cluster.Time) {
 	m.carry()
 }
 
+// errHello is an error of a peer's hello. Peers agree on the version before.
+var errHello = errors.New("it is there, but what it says of itself can't be read; run the same release on both")
+
 // LinkUp tells of a new connection; see [cluster.Machine.LinkUp]. A hello that
-// is none has the link cut.
-func (m *Member) LinkUp(now cluster.Time, peer uint8, out bool, gen uint64, hello []byte) {
+// is none has the link cut, and is an error: of one that this node dialed, the
+// dial has failed.
+func (m *Member) LinkUp(now cluster.Time, peer uint8, out bool, gen uint64, hello []byte) error {
 	m.now = now
 	msg, err := cluster.Decode(hello)
 	status, ok := msg.(*cluster.Status)
 	if err != nil || !ok {
-		m.world.Log(slog.LevelError, "a peer's hello can't be read: is it of another version?", []slog.Attr{slog.Int("peer", int(peer))})
-		m.roles.CutOff(now, peer)
+		m.roles.BadHello(now, peer, out)
 		m.carry()
-		return
+		return errHello
 	}
 	m.roles.LinkUp(now, peer, out, gen, status)
 	m.carry()
+	return nil
 }
 
 // LinkDown tells of the end of a connection.
@@ -186,9 +191,9 @@ func (m *Member) LinkDown(now cluster.Time, peer uint8, out bool, gen uint64, re
 }
 
 // DialFailed tells that a peer could not be reached.
-func (m *Member) DialFailed(now cluster.Time, peer uint8, refused, alive bool) {
+func (m *Member) DialFailed(now cluster.Time, peer uint8, refused, misfit bool) {
 	m.now = now
-	m.roles.DialFailed(now, peer, refused, alive)
+	m.roles.DialFailed(now, peer, refused, misfit)
 	m.carry()
 }
 

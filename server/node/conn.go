@@ -136,6 +136,9 @@ func (c *conn) write(b []byte) (n int, err error) {
 	return c.nc.Write(b)
 }
 
+// tlsHandshake begins what a client says that speaks TLS.
+const tlsHandshake = 0x16
+
 // peerMark begins the first line of another node.
 const peerMark = "N "
 
@@ -178,6 +181,12 @@ func (c *conn) handleLines(now lockspace.Time) bool {
 		line, ok, err := c.lines.Next()
 		if err != nil {
 			c.refuse(0, nil, protocol.CodeBadRequest, "a line has at most 1024 bytes")
+			return false
+		}
+		if rest := c.lines.Rest(); !ok && len(rest) > 0 && rest[0] == tlsHandshake {
+			// There may never be an end of the line. Another node that dials this
+			// one must learn that it is there, and nothing can come of the line.
+			c.refuse(0, nil, protocol.CodeBadRequest, "this node does not speak TLS")
 			return false
 		}
 		if !ok {

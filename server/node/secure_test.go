@@ -153,6 +153,28 @@ func TestSecureTellsPlainClients(t *testing.T) {
 	}
 }
 
+// A node without TLS tells so, at once, to who speaks it: the first thing that
+// such a client says may be short, and have no end of a line.
+func TestPlainTellsSecureClients(t *testing.T) {
+	_, addr, _ := secureNode(t, func(c *Config) { c.TLS = nil })
+	for _, short := range []bool{true, false} {
+		cfg := &tls.Config{InsecureSkipVerify: true}
+		if short {
+			cfg.CurvePreferences = []tls.CurveID{tls.X25519}
+		}
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(20 * time.Second))
+		var plain tls.RecordHeaderError
+		if err := tls.Client(nc, cfg).Handshake(); !errors.As(err, &plain) || string(plain.RecordHeader[:]) != "E ? ?" {
+			t.Errorf("short %t: %v", short, err)
+		}
+	}
+}
+
 // Handshakes that stop half way end in time, and stand in nobody's way.
 func TestSecureUnfinishedHandshakes(t *testing.T) {
 	n, addr, dial := secureNode(t, func(c *Config) { c.HandshakeTimeout = 300 * time.Millisecond })

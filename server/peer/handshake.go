@@ -29,6 +29,9 @@ const (
 
 	dialerLabel   = "stile peer dialer\n"
 	acceptorLabel = "stile peer acceptor\n"
+
+	// alertRecord begins what TLS says to who does not speak it.
+	alertRecord = 21
 )
 
 // Verdict is why a node that proved itself is turned away.
@@ -53,6 +56,23 @@ func turnedAwayFor(v Verdict) string {
 // ErrUnproved says that a node answered, but the two did not agree on the
 // cluster's secret.
 var ErrUnproved = errors.New("the handshake failed")
+
+// misfit is why a dial has failed that somebody answered.
+type misfit struct{ error }
+
+func (e misfit) Unwrap() error { return e.error }
+
+// asMisfit makes it one, unless it tells of the network rather than of who is
+// there: an end without an answer, or silence, which is also how one ends that
+// was there a moment ago.
+func asMisfit(err error) error {
+	var errno syscall.Errno
+	if err == nil || errors.As(err, &errno) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return misfit{err}
+}
 
 // RejectedError is a peer's reason to turn this node away. The peer is there,
 // and has the same secret.
@@ -123,56 +143,67 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return w, false, errors.New("connected, but it does not answer")
+	case wasClosed(err) && m.cfg.TLS != nil:
+		// A process has just been there.
+		return w, false, misfit{fmt.Errorf("connected over TLS, but then %w: %w", errNoWord, err)}
 	case wasClosed(err):
-		// Over TLS a process has just been there.
-		return w, m.cfg.TLS == nil, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
+		return w, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	case refusedByAlert(err):
-		return w, false, fmt.Errorf("%w: it refuses this node's certificate: %w; %s", ErrUnproved, err, refusedFor(err))
+		return w, false, misfit{fmt.Errorf("%w: it refuses this node's certificate: %w; %s", ErrUnproved, err, refusedFor(err))}
 	case err != nil:
-		return w, false, fmt.Errorf("connected, but then: %w", err)
+		return w, false, asMisfit(fmt.Errorf("connected, but then: %w", err))
+	}
+	w, err = m.prove(nc, said, challenge)
+	return w, false, err
+}
+
+// prove is the rest of it, when the other side has said a word.
+func (m *Mesh) prove(nc net.Conn, said []byte, challenge [1 + nonceSize]byte) (w welcome, err error) {
+	switch {
 	case challenge[0] >= ' ':
-		return w, false, errors.New("something there does not speak as a node to its peers; check the address, that the node runs as a cluster, and that all nodes have --tls-cert or none has")
+		return w, misfit{errors.New("something there does not speak as a node to its peers; check the address, that the node runs as a cluster, and that all nodes have --tls-cert or none has")}
+	case challenge[0] == alertRecord:
+		return w, misfit{errors.New("it speaks TLS; give all nodes --tls-cert, or none")}
 	case challenge[0] != version:
-		return w, false, fmt.Errorf("it speaks version %d of the protocol between nodes, this node speaks %d; run the same release on both", challenge[0], version)
+		return w, misfit{fmt.Errorf("it speaks version %d of the protocol between nodes, this node speaks %d; run the same release on both", challenge[0], version)}
 	}
 	if _, err := io.ReadFull(nc, challenge[1:]); err != nil {
-		return w, false, err
+		return w, err
 	}
 
 	hello, err := m.hello()
 	if err != nil {
-		return w, false, err
+		return w, misfit{err}
 	}
 	said = append(said, challenge[:]...)
 	start := len(said)
 	said = appendText(said, hello)
 	said = append(said, m.proof(dialerLabel, said)...)
-	if _, err = nc.Write(said[start:]); err != nil {
-		return w, false, err
-	}
-
 	var head [1 + 8]byte
-	if _, err = io.ReadFull(nc, head[:]); wasClosed(err) {
-		return w, false, fmt.Errorf("%w: it closed: either it has another cluster secret, see its log, or it is stopping", ErrUnproved)
+	if _, err = nc.Write(said[start:]); err == nil {
+		_, err = io.ReadFull(nc, head[:])
+	}
+	if wasClosed(err) {
+		return w, misfit{fmt.Errorf("%w: it closed: either it has another cluster secret, see its log, or it is stopping", ErrUnproved)}
 	} else if err != nil {
-		return w, false, err
+		return w, asMisfit(err)
 	}
 	said = append(said, head[:]...)
 	said, text, err := readText(nc, said)
 	if err != nil {
-		return w, false, err
+		return w, asMisfit(err)
 	}
 	var proof [proofSize]byte
 	if _, err := io.ReadFull(nc, proof[:]); err != nil {
-		return w, false, err
+		return w, asMisfit(err)
 	}
 	if !hmac.Equal(proof[:], m.proof(acceptorLabel, said)) {
-		return w, false, fmt.Errorf("%w: it does not know the cluster's secret; set the same on all nodes", ErrUnproved)
+		return w, misfit{fmt.Errorf("%w: it does not know the cluster's secret; set the same on all nodes", ErrUnproved)}
 	}
 	if v := Verdict(head[0]); v != accepted {
-		return w, false, &RejectedError{Verdict: v, Reason: string(text)}
+		return w, misfit{&RejectedError{Verdict: v, Reason: string(text)}}
 	}
-	return welcome{boot: binary.LittleEndian.Uint64(head[1:]), hello: text}, false, nil
+	return welcome{boot: binary.LittleEndian.Uint64(head[1:]), hello: text}, nil
 }
 
 // secure is the dialer's TLS.
@@ -189,17 +220,17 @@ func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.C
 	case err == nil:
 		return t, false, nil
 	case errors.As(err, &wrong):
-		return nil, false, fmt.Errorf("%w: its certificate is refused: %w; %s", ErrUnproved, err, refuseFor(wrong, host))
+		return nil, false, misfit{fmt.Errorf("%w: its certificate is refused: %w; %s", ErrUnproved, err, refuseFor(wrong, host))}
 	case refusedByAlert(err):
-		return nil, false, fmt.Errorf("%w: it refuses this node's TLS: %w", ErrUnproved, err)
+		return nil, false, misfit{fmt.Errorf("%w: it refuses this node's TLS: %w", ErrUnproved, err)}
 	case errors.As(err, &plain):
-		return nil, false, errors.New("it does not speak TLS; give all nodes --tls-cert, or none")
+		return nil, false, misfit{errors.New("it does not speak TLS; give all nodes --tls-cert, or none")}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, false, errors.New("connected, but it does not answer as TLS; does it have --tls-cert?")
 	case wasClosed(err):
 		return nil, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	}
-	return nil, false, fmt.Errorf("TLS: %w", err)
+	return nil, false, asMisfit(fmt.Errorf("TLS: %w", err))
 }
 
 // refuseFor says what is to be done about a certificate of the peer at a host.

@@ -123,9 +123,13 @@ type Event struct {
 
 	// Refused, on DialFailed, says that nobody is there: the connection was
 	// refused, or closed before a node said a word. Otherwise somebody may
-	// be: there was no answer in time, the address could not be found, or a
-	// node answered and the handshake failed, see [RejectedError].
+	// be: there was no answer in time, or the address could not be found.
 	Refused bool
+	// Misfit, on DialFailed, says that somebody is there and has answered, but
+	// there can be no link: one side alone speaks TLS, a certificate or the
+	// secret is refused, it speaks another version, it is no node at all, or
+	// it has turned this one away, see [RejectedError].
+	Misfit bool
 
 	Err error // on DialFailed, OutLost and InLost: why
 }

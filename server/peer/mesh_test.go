@@ -841,6 +841,7 @@ func TestRefusedOrSilent(t *testing.T) {
 		addr    string            // or:
 		serve   func(nc net.Conn) // then the connection is closed
 		refused bool
+		misfit  bool
 		text    string
 	}{
 		{name: "nobody listens", addr: closedPort.Addr().String(), refused: true, text: "connection refused"},
@@ -857,11 +858,21 @@ func TestRefusedOrSilent(t *testing.T) {
 			nc.Read(make([]byte, 256))
 			nc.Write(append([]byte{1}, make([]byte, 16)...))
 			nc.Read(make([]byte, 256))
-		}, text: "another cluster secret"},
-		{name: "a text", serve: func(nc net.Conn) { io.WriteString(nc, "E bad-request\n") }, text: "does not speak as a node"},
+		}, misfit: true, text: "another cluster secret"},
+		{name: "a text", serve: func(nc net.Conn) { io.WriteString(nc, "E bad-request\n") }, misfit: true, text: "does not speak as a node"},
+		{name: "who speaks first", serve: func(nc net.Conn) {
+			io.WriteString(nc, "SSH-2.0-Open\r\n")
+			nc.Read(make([]byte, 256))
+		}, misfit: true, text: "does not speak as a node"},
 		{name: "another version", serve: func(nc net.Conn) {
 			nc.Write(append([]byte{2}, make([]byte, 16)...))
-		}, text: "speaks version 2"},
+		}, misfit: true, text: "speaks version 2"},
+		{name: "a hello that is too long", serve: func(nc net.Conn) {
+			nc.Read(make([]byte, 256))
+			nc.Write(append([]byte{1}, make([]byte, 16)...))
+			nc.Read(make([]byte, 256))
+			nc.Write(bytes.Repeat([]byte{0xff}, 64))
+		}, misfit: true, text: "65535 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			timeout := patience
@@ -887,8 +898,8 @@ func TestRefusedOrSilent(t *testing.T) {
 			a.book.set(2, addr)
 			a.Dial(2)
 			e := next(t, a.outs, DialFailed)
-			if e.Refused != c.refused || !strings.Contains(e.Err.Error(), c.text) {
-				t.Errorf("refused %v, %v", e.Refused, e.Err)
+			if e.Refused != c.refused || e.Misfit != c.misfit || !strings.Contains(e.Err.Error(), c.text) {
+				t.Errorf("refused %v, a misfit %v: %v", e.Refused, e.Misfit, e.Err)
 			}
 		})
 	}

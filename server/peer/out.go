@@ -175,7 +175,8 @@ func (m *Mesh) runOut(o *out) {
 	if err != nil {
 		err = whyEnded(o.life, err)
 		m.endOut(o, err)
-		m.emit(Event{Kind: DialFailed, Peer: o.peer, Gen: o.gen, Refused: refused, Err: err})
+		var there misfit
+		m.emit(Event{Kind: DialFailed, Peer: o.peer, Gen: o.gen, Refused: refused, Misfit: errors.As(err, &there), Err: err})
 		return
 	}
 	dialed := nc // nc is set to nil by a return while the function may run

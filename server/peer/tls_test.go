@@ -114,7 +114,7 @@ func TestTLSLinks(t *testing.T) {
 			e := next(t, a.outs, DialFailed)
 			var rejected *RejectedError
 			switch {
-			case e.Refused:
+			case e.Refused || !e.Misfit:
 				t.Errorf("as if nobody were there: %v", e.Err)
 			case tt.verdict != accepted && !(errors.As(e.Err, &rejected) && rejected.Verdict == tt.verdict):
 				t.Errorf("%v", e.Err)
@@ -173,23 +173,57 @@ func TestTLSEnded(t *testing.T) {
 func TestTLSOnOneSide(t *testing.T) {
 	ca := testca.New(t, "ours")
 	cert, key := ca.Issue("node", []string{"127.0.0.1"}, nil)
-	a, _ := tlsNode(t, 1, "s", certs.Files{Cert: cert, Key: key, CA: ca.File})
-	l := listen(t)
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
+	secure := certs.Files{Cert: cert, Key: key, CA: ca.File}
+	serve := func(do func(nc net.Conn)) string {
+		l := listen(t)
+		go func() {
+			for {
+				nc, err := l.Accept()
+				if err != nil {
+					return
+				}
+				do(nc)
+				nc.Close()
 			}
+		}()
+		return l.Addr().String()
+	}
+	answers := serve(func(nc net.Conn) {
+		nc.Read(make([]byte, 4096))
+		nc.Write([]byte("E ? ? bad-request\n"))
+	})
+	files, err := certs.Open(secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	falters := serve(func(nc net.Conn) { // not a word within TLS
+		over := tls.Server(nc, files.Server())
+		over.Handshake()
+		over.Read(make([]byte, 256))
+	})
+	overTLS, _ := tlsNode(t, 1, "s", secure)
+	plain := start(t, 1)
+	for _, tt := range []struct {
+		name string
+		node *node
+		addr string
+		text string
+	}{
+		{"TLS to plain", overTLS, answers, "does not speak TLS"},
+		{"plain to what answers plain with an alert", plain, serve(func(nc net.Conn) {
 			nc.Read(make([]byte, 4096))
-			nc.Write([]byte("E ? ? bad-request\n"))
-			nc.Close()
-		}
-	}()
-	a.book.set(2, l.Addr().String())
-	a.Dial(2)
-	if e := next(t, a.outs, DialFailed); e.Refused || !strings.Contains(e.Err.Error(), "does not speak TLS") {
-		t.Errorf("refused %t, %v", e.Refused, e.Err)
+			nc.Write([]byte("\x15\x03\x01\x00\x02\x02\x0a"))
+		}), "it speaks TLS"},
+		{"plain to TLS that says so", plain, answers, "all nodes have --tls-cert or none has"},
+		{"TLS to one that closes", overTLS, falters, "closed before a word"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.node.book.set(2, tt.addr)
+			tt.node.Dial(2)
+			if e := next(t, tt.node.outs, DialFailed); e.Refused || !e.Misfit || !strings.Contains(e.Err.Error(), tt.text) {
+				t.Errorf("refused %t, a misfit %t: %v", e.Refused, e.Misfit, e.Err)
+			}
+		})
 	}
 }
 

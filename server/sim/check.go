@@ -233,6 +233,7 @@ func (s *Sim) checkReign(p *process, l *replica.Log) {
 		s.compare(p, old, r.base.Pos, "at its promotion")
 	}
 	s.checkWitness(p)
+	s.checkBeside(p, r)
 	s.reigns = append(s.reigns, r)
 	s.byEpoch[r.epoch] = append(s.byEpoch[r.epoch], r)
 	p.reign = r
@@ -262,6 +263,31 @@ func (s *Sim) checkWitness(p *process) {
 			if a != w && a.proc != nil && a.proc != p && a.proc.member.Active() && s.steady(w, a) && s.now-a.proc.reign.began > failureTimeout {
 				s.fail("n%d becomes active, and n%d, which it reaches, has a link to n%d, which is", p.n.id, w.id, a.id)
 			}
+		}
+	}
+}
+
+// checkBeside fails if a node that has nothing becomes active beside one that it
+// can't be linked with, though that answers, and has served for long.
+func (s *Sim) checkBeside(p *process, r *reign) {
+	if r.base != (replica.Place{}) {
+		return
+	}
+	for _, o := range s.nodes {
+		q := o.proc
+		if q == nil || q == p || q.misfit == p.misfit || q.paused || !q.member.Active() || s.now-q.reign.began < 4*failureTimeout ||
+			s.cuts[p.n.id*s.plan.nodes+o.id] > 0 || s.cuts[o.id*s.plan.nodes+p.n.id] > 0 {
+			continue
+		}
+		calm := true
+		for _, d := range s.disturbed {
+			mine, theirs := d.nodes&(1<<p.n.id) != 0, d.nodes&(1<<o.id) != 0
+			if d.to > s.now-4*failureTimeout && (theirs || mine && (d.cut || d.to > p.begun)) {
+				calm = false
+			}
+		}
+		if calm {
+			s.fail("n%d becomes active with nothing, and n%d, which answers it and can't be linked with it, is", p.n.id, o.id)
 		}
 	}
 }
@@ -634,6 +660,10 @@ func (s *Sim) checkPair(n, o *node) {
 	since := &s.together[n.id][o.id]
 	if p == nil || q == nil || p.paused || q.paused || !p.member.Active() || !q.member.Active() {
 		*since = 0
+		return
+	}
+	if p.misfit != q.misfit {
+		*since = 0 // they never meet
 		return
 	}
 	if *since == 0 {

@@ -40,6 +40,7 @@ func init() {
 		{"client-pause", (*Sim).faultClientPause},
 		{"hiccup", (*Sim).faultHiccup},
 		{"break", (*Sim).faultBreak},
+		{"misfit", (*Sim).faultMisfit},
 	}
 }
 
@@ -482,6 +483,23 @@ func (s *Sim) faultClientReset() {
 
 func (s *Sim) faultClientPause() {
 	s.someClient().pause(s.between(500*time.Millisecond, 6*time.Second))
+}
+
+// faultMisfit restarts a node with settings that let it have no link with the
+// others, and some time later with the right ones.
+func (s *Sim) faultMisfit() {
+	n := s.victim()
+	if !s.crash(n) {
+		return
+	}
+	n.misfit = true
+	s.restart(n, s.between(10*time.Millisecond, time.Second))
+	s.later(s.between(time.Second, 6*time.Second), func() {
+		n.misfit = false
+		if n.proc != nil && n.proc.misfit && s.crash(n) {
+			s.restart(n, s.anyTime())
+		}
+	})
 }
 
 // faultBreak has an operator break a lock at the active, on purpose or by an

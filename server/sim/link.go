@@ -69,6 +69,11 @@ func (l *link) arrive() {
 	l.b, l.bOpen = b, true
 	b.addLink(l)
 	l.atB(func() {
+		if b.misfit != l.a.misfit {
+			l.sendBack(func() { l.spoken = true })
+			l.closeB(false)
+			return
+		}
 		l.sendBack(func() {
 			l.spoken = true
 			hello := l.a.member.Hello()

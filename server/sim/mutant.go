@@ -60,9 +60,12 @@ const (
 	// Of two actives the one gives way that has served on from where the other,
 	// of higher priority, slept.
 	freshYields mutant = "fresh-yields"
+	// Who answers, but can't be linked with, counts as gone for a node that has
+	// just started.
+	misfitsAreGone mutant = "misfits-are-gone"
 )
 
-var within = []mutant{giverResumes, stoppingSuccessor, wokenPromotes, adoptKnown, freshYields}
+var within = []mutant{giverResumes, stoppingSuccessor, wokenPromotes, adoptKnown, freshYields, misfitsAreGone}
 
 // Mutants are the names of all.
 func Mutants() []string {

@@ -30,6 +30,7 @@ type node struct {
 	downAt      Time   // when the last process ended
 	wantUp      bool   // it is to be restarted in the end
 	restarting  bool
+	misfit      bool // its next process has other settings
 }
 
 // process is one life of a node. It is the World and the Table of its member.
@@ -40,6 +41,7 @@ type process struct {
 	begun  Time
 	origin Time // of its clock
 
+	misfit     bool // there is no link with those that are none, but each answers
 	dead, done bool
 	stopping   bool
 	told       bool // the member knows that it is to stop
@@ -61,7 +63,7 @@ func (n *node) start() {
 	s := n.s
 	n.boots++
 	p := &process{
-		s: s, n: n, boot: s.rng.Uint64() | 1, begun: s.now, origin: s.between(time.Second, time.Hour),
+		s: s, n: n, misfit: n.misfit, boot: s.rng.Uint64() | 1, begun: s.now, origin: s.between(time.Second, time.Hour),
 		outs: make([]*link, len(s.nodes)), ins: make([]*link, len(s.nodes)),
 	}
 	n.proc = p

@@ -31,6 +31,9 @@ func (s *Sim) settle() {
 	alive := 0
 	for _, n := range s.nodes {
 		n.disk.badUntil, n.disk.slowUntil = 0, 0
+		if n.misfit = false; n.proc != nil && n.proc.misfit {
+			s.crash(n)
+		}
 		if n.proc != nil {
 			n.proc.wake()
 			alive++

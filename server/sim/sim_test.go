@@ -48,6 +48,7 @@ func TestSeeds(t *testing.T) {
 		"this node does not become active: another node is active",
 		"this node does not become active: another node has a link to an active",
 		"this node does not become active: its epoch can't be stored",
+		"this node does not become active: a peer is there that it has no link with, and that may be active",
 		"this node was paused",
 		"took an epoch: a higher one was known",
 		"took an epoch: to have one ahead of need",
@@ -130,6 +131,7 @@ var focus = map[string]Options{
 	"pause-unnoticed":    {Faults: []string{"pause"}, Mode: "sync"},
 	"woken-promotes":     {Faults: []string{"pause"}, Mode: "sync"},
 	"stopping-successor": {Faults: []string{"stop", "rolling"}},
+	"misfits-are-gone":   {Faults: []string{"misfit"}},
 }
 
 // TestMutants breaks one rule after the other. Each must be noticed. It is not

@@ -309,7 +309,9 @@ type PeerStatus struct {
 	ID           int
 	Role         string
 	Reached, Fed bool
-	Lag          *int // nil: it has nothing of the active's reign
+	There        bool   // not reached, and yet it answers
+	Problem      string // why it is not reached
+	Lag          *int   // nil: it has nothing of the active's reign
 }
 
 // Lag is a peer's lag, -1 if it has nothing of the active's reign.

@@ -122,6 +122,7 @@ type Peer struct {
 	Addr    string   `json:"addr"`
 	Role    string   `json:"role"`
 	Reached bool     `json:"reached"`
+	There   bool     `json:"there,omitempty"` // not reached, and yet it answers
 	Problem string   `json:"problem,omitempty"`
 	Fed     bool     `json:"fed"`
 	Lag     *uint64  `json:"lag,omitempty"`

@@ -71,6 +71,10 @@ func TestProblems(t *testing.T) {
 		"two alone":   {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
 		"all well":    {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
 		"two serve":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
+		"two serve, one is a misfit": {
+			[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", There: true, Problem: "no TLS"}), member("b", "serve")},
+			[]string{"a says of b: no TLS", "there can be no link between them"},
+		},
 		"none serves": {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
 		"one is dead": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
 		"a problem":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},

@@ -118,6 +118,7 @@ func adminHint(errs []error) (status int, hint string) {
 func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 	wrong = []string{}
 	var serving, unasked, active []string
+	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
 	asked := map[string]bool{}
 	for _, n := range nodes {
 		if n.Got != nil {
@@ -146,6 +147,9 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 			active = append(active, a)
 		}
 		for _, p := range c.Peers {
+			if p.There && n.Got.Serves() {
+				misfit[p.Addr] = true
+			}
 			if !asked[p.Addr] && !slices.Contains(unasked, p.Addr) {
 				unasked = append(unasked, p.Addr)
 			}
@@ -165,6 +169,8 @@ func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("no node that was asked serves, and none knows one that does; %s was not asked: give its admin address, too, with --admin", strings.Join(unasked, " or ")))
 	case len(serving) == 0 && slices.ContainsFunc(nodes, func(n adminapi.Answer[adminapi.Status]) bool { return n.Got != nil }):
 		wrong = append(wrong, "no node serves clients")
+	case len(serving) > 1 && slices.ContainsFunc(serving, func(addr string) bool { return misfit[addr] }):
+		wrong = append(wrong, strings.Join(serving, " and ")+" serve clients at the same time, and there can be no link between them: see what they say of each other, and stop the wrong one")
 	case len(serving) > 1 && alone < len(serving):
 		wrong = append(wrong, strings.Join(serving, " and ")+" serve clients at the same time: the network between them is cut, or was until just now")
 	case alone > 1:
