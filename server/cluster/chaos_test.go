@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ func TestComesToRest(t *testing.T) {
 				t.Fatalf("%d is active, but in mode %v, and answers up to %d of %v\n%s", n.id, n.mode, n.m.Committed(), n.place, w.tail())
 			case n.m.role != Standby || n.mode != Redirect || int(n.modeTo) != active.id:
 				t.Fatalf("%d is %v, in mode %s, while %d is active\n%s", n.id, n.m.role, n.showMode(), active.id, w.tail())
+			case len(n.feeds) > 0 || slices.ContainsFunc(n.m.View().PeerViews, func(p PeerView) bool { return p.Fed }):
+				t.Fatalf("%d feeds others, by its own word or in truth, while %d is active\n%s", n.id, active.id, w.tail())
 			case n.place != active.place || active.m.byID[uint8(n.id)].acked != n.place:
 				t.Fatalf("%d is at %v, acknowledged %v, while %d is at %v\n%s", n.id, n.place,
 					active.m.byID[uint8(n.id)].acked, active.id, active.place, w.tail())

@@ -384,10 +384,17 @@ func (m *Machine) receiveStatus(p *peer, s *Status) {
 		m.learn(s.Known)
 		m.learn(s.Epoch)
 	}
-	if s.Role == Active && p.feeding != 0 && m.role != Active {
-		p.feeding = 0 // it has got what it lacked
+	if p.feeding != 0 && m.role != Active && (s.Role == Active || m.seesOther(s)) {
+		// It has got what it lacked, or gets it from the active.
+		p.feeding = 0
 		m.do(Unfeed{p.id})
 	}
+}
+
+// seesOther reports whether a peer has fresh word from an active other than
+// this node. It follows that one, and takes no stream of this node.
+func (m *Machine) seesOther(s *Status) bool {
+	return slices.ContainsFunc(s.Sees, func(a Sighted) bool { return a.ID != m.cfg.Self })
 }
 
 // checkList compares the peers lists (section 10).
