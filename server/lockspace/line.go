@@ -34,6 +34,12 @@ func (e *entry) link() **entry   { return &e.next }
 func (e *entry) home() uint32    { return e.hash }
 func (e *entry) setSlot(i int32) { e.leaseSlot = i }
 
+// told notes that a session knows of the grant.
+func (e *entry) told(session Session) {
+	e.shared = e.shared || e.holder != session
+	e.holder = session
+}
+
 // line is the queue of one key.
 //
 // Invariant: an entry has a line while any of the three is not zero, and a
@@ -82,12 +88,6 @@ type request struct {
 }
 
 func (r *request) link() **request { return &r.chained }
-
-// told notes that a session knows of the grant.
-func (e *entry) told(session Session) {
-	e.shared = e.shared || e.holder != session
-	e.holder = session
-}
 
 func (r *request) home() uint32 { return turnHash(r.session, r.e) }
 
