@@ -110,3 +110,54 @@ func (c *cluster) page(id int, path string) string {
 	}
 	return string(b)
 }
+
+// Since when a key is held survives keeps, copies, and changes of who serves.
+func TestHeldSince(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, false)
+	ctx := t.Context()
+	cl := c.client()
+	since := func(id int) (since time.Time, listed bool) {
+		t.Helper()
+		var page struct{ Keys []struct{ Since time.Time } }
+		ok(t, json.Unmarshal([]byte(c.page(id, "/keys")), &page))
+		if len(page.Keys) == 0 {
+			return since, false
+		}
+		return page.Keys[0].Since, true
+	}
+	before := time.Now()
+	lock, err := cl.Acquire(ctx, "door", client.Lease(time.Minute))
+	ok(t, err)
+	for id := 1; id <= 3; id++ {
+		until(t, "the node has the grant", func() bool { _, listed := since(id); return listed })
+	}
+	after := time.Now()
+	// What the node's two clocks, and the JSON, may do to an instant.
+	const slack = 20 * time.Millisecond
+	check := func(when string) {
+		t.Helper()
+		ok(t, lock.Keep(ctx, time.Minute))
+		for id := 1; id <= 3; id++ {
+			if at, listed := since(id); !listed || at.Before(before.Add(-slack)) || at.After(after.Add(slack)) {
+				t.Errorf("%s: node %d says that it is held since %v, and it was granted between %v and %v", when, id, at, before, after)
+			}
+		}
+	}
+	check("kept")
+	time.Sleep(time.Second) // what is newer than the grant is newer by this much
+	c.stop(3)
+	c.start(3)
+	c.settled(1)
+	check("a standby is back")
+	c.stop(1)
+	c.active(2)
+	c.start(1)
+	c.settled(1)
+	check("after a handoff, and back")
+	c.Node(1).Kill()
+	c.active(2)
+	c.start(1)
+	c.settled(1)
+	check("after a failover, and back")
+}

@@ -72,6 +72,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 		if deadline := s.now + Time(c.Lease); deadline > e.deadline {
 			s.extend(e, deadline)
 		}
+		e.since = min(e.since, s.now-Time(c.Age))
 		return false
 	}
 	if known {
@@ -123,7 +124,7 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 			s.leaveLine(r)
 		}
 	}
-	s.putGrant(e, c.Token, session, c.Lease, n)
+	s.putGrant(e, c.Token, session, c.Lease, c.Age, n)
 	s.stats.Granted[Adopted]++
 	e.shared = true // who else was told is not known
 	if r != nil {

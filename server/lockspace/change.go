@@ -7,8 +7,8 @@ type ChangeKind uint8
 
 // Kinds of changes. The comments name the fields that count, beside Key.
 const (
-	// GrantMade: Token, Lease (left), Nonce. A waiter with that nonce has left
-	// the line.
+	// GrantMade: Token, Lease (left), Age, Nonce. A waiter with that nonce has
+	// left the line.
 	GrantMade ChangeKind = iota + 1
 	// GrantKept: Token, Lease (left).
 	GrantKept
@@ -37,7 +37,8 @@ const (
 //
 // Only waiters with a nonce are in it: nobody else can find their place again
 // on another node. Times are given as what is left of them, so that a copy
-// needs no common clock: it is late by the way of the message, never early.
+// needs no common clock: it is late by the way of the message, never early. For
+// the same reason it is told how old things are, not when they began.
 type Change struct {
 	Kind    ChangeKind
 	Key     []byte // valid until the next call of a method of the Space
@@ -48,7 +49,7 @@ type Change struct {
 	Asked   time.Duration // the lease that the waiter asked for, 0: the default
 	Arrival uint64        // orders the waiters of one key
 	Pair    [16]byte      // stands for a key and a nonce, the same on every node; see KeyHash
-	Age     time.Duration // since the nonce was spent
+	Age     time.Duration // since the nonce was spent, or the grant was made
 }
 
 // Forever is a wait without a limit.

@@ -94,6 +94,8 @@ func (c *copies) same(s *Space, what string) {
 		e := it.v
 		if of := s.find(e.key); of.deadline != e.deadline && e.deadline > c.active.now {
 			c.t.Fatalf("%s: the lease of %q ends at %d, want %d", what, e.key, of.deadline, e.deadline)
+		} else if of.since != e.since {
+			c.t.Fatalf("%s: %q is held since %d, want %d", what, e.key, of.since, e.since)
 		}
 	}
 	for _, it := range c.active.waits.items {

@@ -18,11 +18,13 @@ type entry struct {
 	// The grant; token 0 is free.
 	token    uint64
 	deadline Time
-	since    Time    // when it was made here, or its deadline came from another node
+	since    Time    // when it was made, on whatever node
 	holder   Session // who was told of it, or kept it, last
 	name     *name   // nil: it has no nonce
 
 	line *line // nil while nobody waits and no answer is held back
+
+	learnt uint32 // on a standby: the second in which it learnt of the deadline
 
 	shared    bool // several sessions know of it: the loss of one answer undoes nothing
 	inherited bool // it is older than this reign

@@ -5,8 +5,8 @@ type Holding struct {
 	Key    []byte // valid until the next call of a method of the Space
 	Token  uint64
 	Holder Session // who was told of the grant last; 0: nobody on this node
-	// Since is when the grant was made; of one that came from another node, when
-	// this one last learnt of its lease.
+	// Since is when the grant was made, on whatever node: late by the way of the
+	// messages from there, never early.
 	Since   Time
 	Until   Time
 	Waiting int // who wait for it, detached ones too

@@ -19,7 +19,7 @@ import (
 //
 //	follow                               the table becomes a standby
 //	promote [gap=1s]                     and serves
-//	apply made k 7 [lease=30s] [nonce=n] a change of the node that serves
+//	apply made k 7 [lease=30s] [nonce=n] [age=1h] a change of the node that serves
 //	apply kept k 7 [lease=30s]
 //	apply ended|undone k 7
 //	apply queued k n arrival=3 [wait=5s] [lease=1s]
@@ -30,6 +30,7 @@ import (
 //	hold A k [until=2s] …                an acquire that may not be answered
 //	serve                                one of them; "all": until none is left
 //	end-sessions moved|stopping|no-active
+//	since k                              how long it has been held
 //	offer                                the rows of an offer
 //	forget-ended
 //	install                              the table of the lines below instead,
@@ -200,6 +201,13 @@ func (s *roleScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "forget-ended":
 		a.end()
 		s.space.ForgetEnded()
+	case "since":
+		h, _, ok := s.space.Look([]byte(a.next()), 0)
+		a.end()
+		if !ok {
+			return "not held\n"
+		}
+		return fmt.Sprintln(time.Duration(s.now - h.Since))
 	case "offer":
 		a.end()
 		rows, more := s.space.Snapshot(true).Next(s.now, math.MaxInt, nil)
@@ -317,6 +325,9 @@ func showChange(c *Change) string {
 	switch c.Kind {
 	case GrantMade, GrantKept:
 		fmt.Fprintf(&b, " lease=%v", c.Lease)
+		if c.Age != 0 {
+			fmt.Fprintf(&b, " age=%v", c.Age)
+		}
 	case WaiterQueued:
 		fmt.Fprintf(&b, " arrival=%d", c.Arrival)
 		if c.Wait != Forever {

@@ -61,7 +61,7 @@ func (n *Snapshot) Next(now Time, most int, buf []Change) (rows []Change, more b
 			if e := n.grants[0]; e.token != 0 {
 				rows = append(rows, Change{
 					Kind: GrantMade, Key: e.key, Token: e.token, Nonce: e.name.value(),
-					Lease: max(0, time.Duration(e.deadline-s.now)),
+					Lease: max(0, time.Duration(e.deadline-s.now)), Age: time.Duration(s.now - e.since),
 				})
 			}
 			n.grants = n.grants[1:]

@@ -736,13 +736,14 @@ func (s *Space) grant(e *entry, session Session, asked time.Duration, n *name) b
 	if !ok {
 		return false
 	}
-	s.putGrant(e, token, session, s.leaseFor(asked), n)
+	s.putGrant(e, token, session, s.leaseFor(asked), 0, n)
 	return true
 }
 
-// putGrant makes a free key held, under a name or nil.
-func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Duration, n *name) {
-	e.token, e.holder, e.shared, e.since = token, session, false, s.now
+// putGrant makes a free key held, under a name or nil. age is for how long it
+// has been held elsewhere.
+func (s *Space) putGrant(e *entry, token uint64, session Session, lease, age time.Duration, n *name) {
+	e.token, e.holder, e.shared, e.since = token, session, false, s.now-Time(age)
 	e.deadline = s.now + Time(lease)
 	if e.name = n; n != nil {
 		n.e, n.r = e, nil
@@ -750,7 +751,7 @@ func (s *Space) putGrant(e *entry, token uint64, session Session, lease time.Dur
 	s.leases.push(int64(e.deadline), token, e)
 	s.highest = max(s.highest, token)
 	if s.cfg.Record && !s.standby {
-		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Nonce: n.value()})
+		s.changes = append(s.changes, Change{Kind: GrantMade, Key: e.key, Token: token, Lease: lease, Age: age, Nonce: n.value()})
 	}
 }
 

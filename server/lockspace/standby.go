@@ -44,7 +44,7 @@ func (s *Space) Follow(now Time) {
 	s.behind = nil
 	for _, it := range s.leases.items {
 		e := it.v
-		e.holder, e.since, e.inherited, e.renewed = 0, s.now, false, false
+		e.holder, e.learnt, e.inherited, e.renewed = 0, second(s.now), false, false
 	}
 	waits := s.waits.items
 	s.waits = heap[*request]{}
@@ -132,7 +132,7 @@ func (s *Space) Apply(now Time, c *Change) {
 	case GrantMade:
 		switch {
 		case same:
-			e.since = s.now
+			e.since = min(e.since, s.now-Time(c.Age))
 			s.extend(e, s.now+Time(c.Lease))
 		default:
 			if e.token != 0 {
@@ -143,12 +143,13 @@ func (s *Space) Apply(now Time, c *Change) {
 				s.unclaim(fp)
 				n = s.newName(fp, &c.Nonce)
 			}
-			s.putGrant(e, c.Token, 0, c.Lease, n)
+			s.putGrant(e, c.Token, 0, c.Lease, c.Age, n)
 		}
+		e.learnt = second(s.now)
 	case GrantKept:
 		if same {
-			e.since = s.now
 			s.extend(e, s.now+Time(c.Lease))
+			e.learnt = second(s.now)
 		}
 	case GrantEnded:
 		if same {
@@ -244,7 +245,8 @@ func (s *Space) Install(staged *Space, now Time) {
 
 // Promote makes a standby serve. Every deadline moves by the gap, the time
 // for which nobody could keep a lease, and by what the clock of this node may
-// have gone ahead since it learnt of the deadline. Waits are not moved.
+// have gone ahead since it learnt of the deadline: a millisecond for each second
+// that has begun since. Waits are not moved.
 //
 // For [ReserveFor] no lease ends, and a key that replicated waiters stand in
 // line for is granted to nobody but the first of them. After that they are
@@ -267,7 +269,8 @@ func (s *Space) Promote(now Time, gap time.Duration) {
 	for i := range s.leases.items {
 		it := &s.leases.items[i]
 		e := it.v
-		e.deadline += Time(gap) + (s.now-e.since)/1000
+		ran := Time(second(s.now)-e.learnt) + 1 // seconds, and no less than it did
+		e.deadline += Time(gap) + ran*Time(time.Millisecond)
 		e.inherited, e.renewed, e.shared = true, false, false
 		it.at = int64(e.deadline)
 	}
@@ -279,6 +282,16 @@ func (s *Space) Promote(now Time, gap time.Duration) {
 		it.at = int64(min(it.v.place.until, until))
 	}
 	s.waits.reorder()
+}
+
+// second is the number of the second that t is in. Differences of two such
+// numbers count: they go round only after a lifetime.
+func second(t Time) uint32 {
+	n := t / Time(time.Second)
+	if t < n*Time(time.Second) {
+		n--
+	}
+	return uint32(n)
 }
 
 // foreignGrace is how long a waiter from another node keeps its place until

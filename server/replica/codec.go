@@ -42,6 +42,7 @@ const (
 	wireNonceSpent   = 7
 	wireSpentKnown   = 8
 	wireTokenSeen    = 9
+	wireGrantHeld    = 10 // a grant made a while ago
 	wireEpochTaken   = 0x40
 	wireInSync       = 0x41
 )
@@ -51,6 +52,9 @@ const MaxRecord = 1 + (1 + protocol.MaxKey) + (1 + protocol.MaxNonce) + 3*binary
 
 // maxMicros is the longest duration that fits a time.Duration.
 const maxMicros = uint64(math.MaxInt64 / int64(time.Microsecond))
+
+// maxMillis is the same in milliseconds.
+const maxMillis = uint64(math.MaxInt64 / int64(time.Millisecond))
 
 var (
 	errTruncated = errors.New("the record or frame is cut off")
@@ -63,8 +67,9 @@ var (
 )
 
 // AppendRecord appends r. Leases and waits are rounded up to microseconds and
-// the age of a spent nonce down: a copy ends things late, never early. It
-// panics if r is no record: that is a mistake of the caller's, and what
+// the age of a spent nonce down: a copy ends things late, never early. The age of
+// a grant, which is for people, is rounded down to milliseconds, and costs a
+// grant that is sent as it is made nothing. It panics if r is no record: that is a mistake of the caller's, and what
 // follows it in a stream could not be read.
 func AppendRecord(buf []byte, r *Record) []byte {
 	switch r.Kind {
@@ -81,9 +86,16 @@ func AppendRecord(buf []byte, r *Record) []byte {
 func appendChange(buf []byte, c *lockspace.Change) []byte {
 	switch c.Kind {
 	case lockspace.GrantMade:
-		buf = appendKey(buf, wireGrantMade, c.Key)
+		age, kind := c.Age/time.Millisecond, byte(wireGrantMade)
+		if age > 0 {
+			kind = wireGrantHeld
+		}
+		buf = appendKey(buf, kind, c.Key)
 		buf = binary.BigEndian.AppendUint64(buf, c.Token)
 		buf = appendMicros(buf, c.Lease)
+		if age > 0 {
+			buf = binary.AppendUvarint(buf, uint64(age))
+		}
 		return appendNonce(buf, &c.Nonce)
 	case lockspace.GrantKept:
 		buf = appendKey(buf, wireGrantKept, c.Key)
@@ -196,7 +208,7 @@ func decodeRecord(b []byte, r *Record) (rest []byte, err error) {
 		c.Kind = lockspace.TokenSeen
 		c.Token, b, err = decodeToken(b)
 		return b, err
-	case wireGrantMade, wireGrantKept, wireGrantEnded, wireGrantUndone, wireWaiterQueued, wireWaiterLeft, wireNonceSpent:
+	case wireGrantMade, wireGrantHeld, wireGrantKept, wireGrantEnded, wireGrantUndone, wireWaiterQueued, wireWaiterLeft, wireNonceSpent:
 	default:
 		return nil, errKind
 	}
@@ -204,13 +216,18 @@ func decodeRecord(b []byte, r *Record) (rest []byte, err error) {
 		return nil, err
 	}
 	switch kind {
-	case wireGrantMade:
+	case wireGrantMade, wireGrantHeld:
 		c.Kind = lockspace.GrantMade
 		if c.Token, b, err = decodeToken(b); err != nil {
 			return nil, err
 		}
 		if c.Lease, b, err = decodeMicros(b); err != nil {
 			return nil, err
+		}
+		if kind == wireGrantHeld {
+			if c.Age, b, err = decodeAge(b); err != nil {
+				return nil, err
+			}
 		}
 		if len(b) > 0 && b[0] == 0 {
 			return b[1:], nil // made without a nonce
@@ -275,6 +292,12 @@ func recordLen(b []byte) int {
 	case wireGrantMade:
 		text()
 		n += 8
+		number()
+		text()
+	case wireGrantHeld:
+		text()
+		n += 8
+		number()
 		number()
 		text()
 	case wireGrantKept:
@@ -370,6 +393,18 @@ func decodeMicros(b []byte) (d time.Duration, rest []byte, err error) {
 		return 0, nil, errDuration
 	}
 	return time.Duration(v) * time.Microsecond, rest, nil
+}
+
+// decodeAge reads the age of a grant, which is sent if it is not 0.
+func decodeAge(b []byte) (d time.Duration, rest []byte, err error) {
+	v, rest, err := decodeUvarint(b)
+	if err != nil {
+		return 0, nil, err
+	}
+	if v == 0 || v > maxMillis {
+		return 0, nil, errDuration
+	}
+	return time.Duration(v) * time.Millisecond, rest, nil
 }
 
 func decodeWait(b []byte) (d time.Duration, rest []byte, err error) {

@@ -31,6 +31,10 @@ var wire = []struct {
 		"01 04 646f6f72 0102030405060708 8087a70e 03 6e2d31"},
 	{"grant without a nonce", change(lockspace.Change{Kind: lockspace.GrantMade, Key: []byte("k"), Token: 1, Lease: 0}),
 		"01 01 6b 0000000000000001 00 00"},
+	{"grant that is held", change(lockspace.Change{Kind: lockspace.GrantMade, Key: []byte("k"), Token: 1, Lease: time.Millisecond, Age: 10 * time.Hour, Nonce: nonce("n")}),
+		"0a 01 6b 0000000000000001 e807 80a29511 01 6e"},
+	{"grant that is held, without a nonce", change(lockspace.Change{Kind: lockspace.GrantMade, Key: []byte("k"), Token: 1, Lease: 0, Age: time.Millisecond}),
+		"0a 01 6b 0000000000000001 00 01 00"},
 	{"keep", change(lockspace.Change{Kind: lockspace.GrantKept, Key: []byte("k"), Token: math.MaxInt64, Lease: time.Millisecond}),
 		"02 01 6b 7fffffffffffffff e807"},
 	{"end", change(lockspace.Change{Kind: lockspace.GrantEnded, Key: []byte("k"), Token: 2}),
@@ -114,7 +118,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 	}{
 		{"nothing", "", errTruncated},
 		{"kind 0", "00", errKind},
-		{"kind 10", "0a 01 6b 0000000000000001", errKind},
+		{"kind 11", "0b 01 6b 0000000000000001", errKind},
 		{"kind 0x42", "42 0000", errKind},
 		{"an empty key", "03 00 0000000000000001", errKey},
 		{"a key with a space", "03 02 6b20 0000000000000001", errKey},
@@ -136,6 +140,9 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"a wait too long", "05 01 6b 01 6e 00 f9a78dafba93b110 00", errDuration},
 		{"a lease asked for, too long", "05 01 6b 01 6e 00 00 f8a78dafba93b110", errDuration},
 		{"an age too long", "08 00000000000000000000000000000000 f8a78dafba93b110", errDuration},
+		{"an age of a grant that has none", "0a 01 6b 0000000000000001 00 00 00", errDuration},
+		{"an age of a grant not in its shortest form", "0a 01 6b 0000000000000001 00 8100 00", errVarint},
+		{"an age of a grant, too long", "0a 01 6b 0000000000000001 00 f7b5c1deb78c02 00", errDuration},
 		{"no epoch", "40 00000000 00", errEpoch},
 		{"an epoch of 2^31", "40 80000000 00", errEpoch},
 		{"node 16", "40 00000001 10", errEpoch},
@@ -186,6 +193,9 @@ func TestRounding(t *testing.T) {
 		}
 		if got := decode(lockspace.Change{Kind: lockspace.WaiterQueued, Asked: tt.in}).Asked; got != tt.up {
 			t.Errorf("a lease of %d, asked for, is sent as %d, want %d", tt.in, got, tt.up)
+		}
+		if got, want := decode(lockspace.Change{Kind: lockspace.GrantMade, Age: tt.in}).Age, max(0, tt.in).Truncate(time.Millisecond); got != want {
+			t.Errorf("an age of %d of a grant is sent as %d, want %d", tt.in, got, want)
 		}
 		if got := decode(lockspace.Change{Kind: lockspace.SpentKnown, Age: tt.in}).Age; got != tt.down {
 			t.Errorf("an age of %d is sent as %d, want %d", tt.in, got, tt.down)

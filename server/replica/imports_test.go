@@ -23,7 +23,7 @@ func TestImports(t *testing.T) {
 	names := map[string][]string{
 		"fmt":  {"Errorf", "Sprintf"},
 		"sync": {"Mutex"},
-		"time": {"Duration", "Microsecond"},
+		"time": {"Duration", "Microsecond", "Millisecond"},
 	}
 	entries, err := os.ReadDir(".")
 	if err != nil {
