@@ -77,10 +77,10 @@ func (m *Machine) View() View {
 		}
 	}
 	switch {
-	case m.role == Candidate:
-		v.Why = "it is about to become active"
 	case beside >= 0 && v.Active < 0:
 		v.Why = fmt.Sprintf("node %d is there and may be active, but there can be no link with it: see its problem", beside)
+	case m.role == Candidate:
+		v.Why = "it is about to become active"
 	case v.Why != "":
 	case m.role == Joining:
 		v.Why = "it waits until each peer has answered, or its time is over"

@@ -53,9 +53,9 @@ func turnedAwayFor(v Verdict) string {
 	return "turned a node away; the lists of peers differ, or a name leads to the wrong node"
 }
 
-// ErrUnproved says that a node answered, but the two did not agree on the
+// errUnproved says that a node answered, but the two did not agree on the
 // cluster's secret.
-var ErrUnproved = errors.New("the handshake failed")
+var errUnproved = errors.New("the handshake failed")
 
 // misfit is why a dial has failed that somebody answered.
 type misfit struct{ error }
@@ -149,7 +149,7 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 	case wasClosed(err):
 		return w, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	case refusedByAlert(err):
-		return w, false, misfit{fmt.Errorf("%w: it refuses this node's certificate: %w; %s", ErrUnproved, err, refusedFor(err))}
+		return w, false, misfit{fmt.Errorf("%w: it refuses this node's certificate: %w; %s", errUnproved, err, refusedFor(err))}
 	case err != nil:
 		return w, false, asMisfit(fmt.Errorf("connected, but then: %w", err))
 	}
@@ -184,7 +184,7 @@ func (m *Mesh) prove(nc net.Conn, said []byte, challenge [1 + nonceSize]byte) (w
 		_, err = io.ReadFull(nc, head[:])
 	}
 	if wasClosed(err) {
-		return w, misfit{fmt.Errorf("%w: it closed: either it has another cluster secret, see its log, or it is stopping", ErrUnproved)}
+		return w, misfit{fmt.Errorf("%w: it closed: either it has another cluster secret, see its log, or it is stopping", errUnproved)}
 	} else if err != nil {
 		return w, asMisfit(err)
 	}
@@ -198,7 +198,7 @@ func (m *Mesh) prove(nc net.Conn, said []byte, challenge [1 + nonceSize]byte) (w
 		return w, asMisfit(err)
 	}
 	if !hmac.Equal(proof[:], m.proof(acceptorLabel, said)) {
-		return w, misfit{fmt.Errorf("%w: it does not know the cluster's secret; set the same on all nodes", ErrUnproved)}
+		return w, misfit{fmt.Errorf("%w: it does not know the cluster's secret; set the same on all nodes", errUnproved)}
 	}
 	if v := Verdict(head[0]); v != accepted {
 		return w, misfit{&RejectedError{Verdict: v, Reason: string(text)}}
@@ -220,9 +220,9 @@ func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.C
 	case err == nil:
 		return t, false, nil
 	case errors.As(err, &wrong):
-		return nil, false, misfit{fmt.Errorf("%w: its certificate is refused: %w; %s", ErrUnproved, err, refuseFor(wrong, host))}
+		return nil, false, misfit{fmt.Errorf("%w: its certificate is refused: %w; %s", errUnproved, err, refuseFor(wrong, host))}
 	case refusedByAlert(err):
-		return nil, false, misfit{fmt.Errorf("%w: it refuses this node's TLS: %w", ErrUnproved, err)}
+		return nil, false, misfit{fmt.Errorf("%w: it refuses this node's TLS: %w", errUnproved, err)}
 	case errors.As(err, &plain):
 		return nil, false, misfit{errors.New("it does not speak TLS; give all nodes --tls-cert, or none")}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):

@@ -118,7 +118,7 @@ func TestTLSLinks(t *testing.T) {
 				t.Errorf("as if nobody were there: %v", e.Err)
 			case tt.verdict != accepted && !(errors.As(e.Err, &rejected) && rejected.Verdict == tt.verdict):
 				t.Errorf("%v", e.Err)
-			case tt.unproved != "" && !(errors.Is(e.Err, ErrUnproved) && strings.Contains(e.Err.Error(), tt.unproved)):
+			case tt.unproved != "" && !(errors.Is(e.Err, errUnproved) && strings.Contains(e.Err.Error(), tt.unproved)):
 				t.Errorf("%v", e.Err)
 			}
 			// It is told before it is logged.
@@ -154,7 +154,7 @@ func TestTLSEnded(t *testing.T) {
 			b.book.set(1, "")
 			a.Dial(2)
 			e := next(t, a.outs, DialFailed)
-			if e.Refused || !errors.Is(e.Err, ErrUnproved) || !strings.Contains(e.Err.Error(), tt.want) || strings.Contains(e.Err.Error(), "authority") {
+			if e.Refused || !errors.Is(e.Err, errUnproved) || !strings.Contains(e.Err.Error(), tt.want) || strings.Contains(e.Err.Error(), "authority") {
 				t.Errorf("refused %t, %v", e.Refused, e.Err)
 			}
 		})
@@ -241,7 +241,7 @@ func TestSetSecret(t *testing.T) {
 	a.Cut(2)
 	next(t, a.outs, OutLost)
 	a.Dial(2)
-	if e := next(t, a.outs, DialFailed); !errors.Is(e.Err, ErrUnproved) {
+	if e := next(t, a.outs, DialFailed); !errors.Is(e.Err, errUnproved) {
 		t.Error(e.Err)
 	}
 	a.SetSecret([]byte("new"))
