@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/stile-lock/stile/server/fencing"
 )
 
 const (
@@ -407,7 +409,7 @@ func parseLine(line []byte) (g greeting, theirs uint64, err error) {
 	boot, err3 := strconv.ParseUint(f[4], 16, 64)
 	dial, err4 := strconv.ParseUint(f[5], 16, 64)
 	nonce, err5 := hex.DecodeString(f[6])
-	if errors.Join(err1, err2, err3, err4, err5) != nil || len(nonce) != nonceSize {
+	if errors.Join(err1, err2, err3, err4, err5) != nil || len(nonce) != nonceSize || max(from, to) >= fencing.MaxNodes {
 		return g, 0, bad
 	}
 	return greeting{from: uint8(from), to: uint8(to), boot: boot, dial: dial}, theirs, nil
