@@ -56,8 +56,8 @@ func (s *Server) changer(h http.HandlerFunc) http.Handler {
 
 // authorized checks the secret, and answers if it is not right.
 func (s *Server) authorized(w http.ResponseWriter, r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
+	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		s.refused[missing].Add(1)
 		w.Header().Set("WWW-Authenticate", `Bearer realm="stile"`)
 		fail(w, http.StatusUnauthorized, "unauthorized", "this needs the admin secret: Authorization: Bearer SECRET")

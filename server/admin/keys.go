@@ -47,10 +47,12 @@ type textListing struct {
 	Keys []topKey `json:"keys"`
 }
 
-// entry is a key that is held.
+// entry is a key that is held. A token can be greater than what programs keep
+// exactly that read every number as a double, so it is there as text, too.
 type entry struct {
 	key
 	Token   uint64    `json:"token"`
+	Text    uint64    `json:"token_text,string"`
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`
 	Holder  client    `json:"holder"`
@@ -66,7 +68,7 @@ type waiter struct {
 
 func entryOf(k *node.Key) entry {
 	e := entry{
-		key: keyOf(k.Key), Token: k.Token, Since: instant(k.Since), Until: instant(k.Until),
+		key: keyOf(k.Key), Token: k.Token, Text: k.Token, Since: instant(k.Since), Until: instant(k.Until),
 		Holder: clientOf(k.Holder), Waiting: k.Waiting,
 	}
 	for _, w := range k.Waiters {
@@ -227,7 +229,9 @@ const (
 type broken struct {
 	key
 	Token     uint64 `json:"token"`
+	Text      uint64 `json:"token_text,string"`
 	NextToken uint64 `json:"next_token,omitempty"`
+	NextText  uint64 `json:"next_token_text,omitempty,string"`
 }
 
 // breakLock is POST /break.
@@ -254,14 +258,15 @@ func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err == nil:
-		writeJSON(w, http.StatusOK, broken{keyOf(k), b.Token, b.Next})
+		writeJSON(w, http.StatusOK, broken{keyOf(k), b.Token, b.Token, b.Next, b.Next})
 	case errors.Is(err, node.ErrNotHeld):
 		fail(w, http.StatusNotFound, "not-held", "nobody holds this key")
 	case errors.Is(err, node.ErrOtherToken):
 		writeJSON(w, http.StatusConflict, struct {
 			failure
 			Token uint64 `json:"token"`
-		}{failure{"token", "the key is held under another token: look who holds it by now"}, b.Token})
+			Text  uint64 `json:"token_text,string"`
+		}{failure{"token", "the key is held under another token: look who holds it by now"}, b.Token, b.Token})
 	case errors.Is(err, node.ErrNotActive):
 		writeJSON(w, http.StatusMisdirectedRequest, struct {
 			failure
@@ -276,11 +281,12 @@ func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) {
 
 // readBreak reads what to break.
 func readBreak(body io.Reader) (k []byte, token uint64, err error) {
-	const want = `want {"key": "…", "token": 123}, or "key_hex" with the key in hexadecimal`
+	const want = `want {"key": "…", "token": 123}, or "key_hex" with the key in hexadecimal, "token_text": "123" with the token as text`
 	var q struct {
 		Key   *string `json:"key"`
 		Hex   *string `json:"key_hex"`
 		Token *uint64 `json:"token"`
+		Text  *uint64 `json:"token_text,string"`
 	}
 	dec := json.NewDecoder(body)
 	dec.DisallowUnknownFields()
@@ -290,7 +296,12 @@ func readBreak(body io.Reader) (k []byte, token uint64, err error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, 0, errors.New("there is more than one JSON value in the body; " + want)
 	}
+	if q.Token == nil {
+		q.Token = q.Text
+	}
 	switch {
+	case q.Text != nil && *q.Text != *q.Token:
+		return nil, 0, errors.New("token and token_text are not the same: whatever read the token as a number has rounded it, so leave token out; " + want)
 	case (q.Key == nil) == (q.Hex == nil):
 		return nil, 0, errors.New("there must be a key, or a key_hex; " + want)
 	case q.Token == nil || *q.Token == 0:

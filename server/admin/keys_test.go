@@ -42,7 +42,7 @@ func TestKeys(t *testing.T) {
 	}
 	for path, want := range map[string]any{
 		"active": true, "node": "127.0.0.1:5625", "held": 2.0, "waiting": 2.0, "next": nil, "next_hex": nil,
-		"keys.0.key": "door", "keys.0.key_hex": nil, "keys.0.token": 1.0, "keys.0.holder.client": "shop/7", "keys.0.waiting": 2.0,
+		"keys.0.key": "door", "keys.0.key_hex": nil, "keys.0.token": 1.0, "keys.0.token_text": "1", "keys.0.holder.client": "shop/7", "keys.0.waiting": 2.0,
 		"keys.0.waiters.0.client": "shop/7", "keys.0.waiters.0.until": nil, "keys.0.waiters.1.client": "",
 		"keys.1.key": "window", "keys.1.waiting": 0.0, "keys.1.waiters": nil, "keys.1.holder.client": "", "keys.2": nil,
 	} {
@@ -195,10 +195,10 @@ func TestBreak(t *testing.T) {
 		want       map[string]any
 	}{
 		{"nobody holds it", `{"key":"window","token":1}`, 404, map[string]any{"error": "not-held"}},
-		{"another token", `{"key":"door","token":7}`, 409, map[string]any{"error": "token", "token": 1.0}},
-		{"with a waiter", `{"key":"door","token":1}`, 200, map[string]any{"key": "door", "token": 1.0, "next_token": 3.0}},
-		{"the same again", `{"key":"door","token":1}`, 409, map[string]any{"error": "token", "token": 3.0}},
-		{"without a waiter", `{"key_hex":"ff","token":2}`, 200, map[string]any{"key_hex": "ff", "token": 2.0, "next_token": nil}},
+		{"another token", `{"key":"door","token":7}`, 409, map[string]any{"error": "token", "token": 1.0, "token_text": "1"}},
+		{"with a waiter", `{"key":"door","token_text":"1"}`, 200, map[string]any{"key": "door", "token": 1.0, "token_text": "1", "next_token": 3.0, "next_token_text": "3"}},
+		{"the same again", `{"key":"door","token":1,"token_text":"1"}`, 409, map[string]any{"error": "token", "token": 3.0}},
+		{"without a waiter", `{"key_hex":"ff","token":2}`, 200, map[string]any{"key_hex": "ff", "token": 2.0, "next_token": nil, "next_token_text": nil}},
 		{"and again", `{"key_hex":"ff","token":2}`, 404, map[string]any{"error": "not-held"}},
 	} {
 		w := request(h, "POST", "http://x/break", far, "s3cret", tc.body)
@@ -242,7 +242,7 @@ func TestBreakRefuses(t *testing.T) {
 	h := s.handler()
 	for _, body := range []string{
 		"", "{}", "[]", `"door"`, `{"key":"door"}`, `{"token":1}`, `{"key":"door","token":0}`, `{"key":"door","token":-1}`,
-		`{"key":"door","token":"1"}`, `{"key":"door","token":1.5}`, `{"key":"door","key_hex":"61","token":1}`, `{"key_hex":"6","token":1}`,
+		`{"key":"door","token":"1"}`, `{"key":"door","token_text":1}`, `{"key":"door","token_text":"1","token":2}`, `{"key":"door","token_text":"x"}`, `{"key":"door","token_text":"0"}`, `{"key":"door","token":1.5}`, `{"key":"door","key_hex":"61","token":1}`, `{"key_hex":"6","token":1}`,
 		`{"key":"","token":1}`, `{"key":"a b","token":1}`, `{"key":"?","token":1}`, `{"key":"door","token":1,"force":true}`,
 		`{"key":"door","token":1}{}`, `{"key":"` + strings.Repeat("a", 256) + `","token":1}`, `{"key":"` + strings.Repeat("a", 1<<20) + `","token":1}`,
 	} {

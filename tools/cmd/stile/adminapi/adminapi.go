@@ -209,6 +209,7 @@ type Holding struct {
 type holdingJSON struct {
 	keyFields
 	Token   uint64    `json:"token"`
+	Text    uint64    `json:"token_text,string"` // the same, see the node's
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`
 	Holder  Who       `json:"holder"`
@@ -218,7 +219,7 @@ type holdingJSON struct {
 
 // MarshalJSON writes it as nodes do.
 func (h Holding) MarshalJSON() ([]byte, error) {
-	return json.Marshal(holdingJSON{fieldsOf(h.Key), h.Token, h.Since, h.Until, h.Holder, h.Waiting, h.Waiters})
+	return json.Marshal(holdingJSON{fieldsOf(h.Key), h.Token, h.Token, h.Since, h.Until, h.Holder, h.Waiting, h.Waiters})
 }
 
 // UnmarshalJSON reads what nodes write.

@@ -67,10 +67,10 @@ func TestProblems(t *testing.T) {
 		nodes []adminapi.Answer[adminapi.Status]
 		want  []string // in the problems, in this order
 	}{
-		"one alone":   {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
-		"two alone":   {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
-		"all well":    {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
-		"two serve":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
+		"one alone": {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
+		"two alone": {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
+		"all well":  {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
+		"two serve": {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
 		"two serve, one is a misfit": {
 			[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", There: true, Problem: "no TLS"}), member("b", "serve")},
 			[]string{"a says of b: no TLS", "there can be no link between them"},

@@ -446,9 +446,11 @@ func (k *breakCommand) Run(a *app) error {
 		if err := a.json(struct {
 			Key       string `json:"key"`
 			Token     uint64 `json:"token"`
+			Text      uint64 `json:"token_text,string"`
 			NextToken uint64 `json:"next_token,omitempty"`
+			NextText  uint64 `json:"next_token_text,omitempty,string"`
 			Uncertain bool   `json:"uncertain,omitempty"`
-		}{k.Key, b.Token, b.NextToken, b.Uncertain}); err != nil {
+		}{k.Key, b.Token, b.Token, b.NextToken, b.NextToken, b.Uncertain}); err != nil {
 			return err
 		}
 	}
