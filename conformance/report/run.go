@@ -49,6 +49,7 @@ type Run struct {
 type Target struct {
 	Name     string   // how it was reached
 	Hello    string   // what it says of itself, "" if nothing
+	Note     string   // what a reader of the result should know first
 	Profiles []string // those it says it has
 }
 

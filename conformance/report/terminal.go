@@ -29,6 +29,9 @@ func (t *Terminal) Begin(run *Run) {
 	if run.Target.Hello != "" {
 		fmt.Fprintf(t.w, "hello: %s\n", Printable(run.Target.Hello))
 	}
+	if run.Target.Note != "" {
+		fmt.Fprintf(t.w, "note: %s\n", Printable(run.Target.Note))
+	}
 	fmt.Fprintf(t.w, "profiles: %s; %d scenarios; suite %s; --seed %d\n\n", strings.Join(run.Profiles, ", "), t.total, run.Suite, run.Seed)
 }
 

@@ -60,13 +60,15 @@ type target struct{ Options }
 // clientName is the suite's in a hello, for the server's log.
 const clientName = "stile-conformance"
 
-func (t *target) dial(ctx context.Context) (net.Conn, error) {
+func (t *target) dial(ctx context.Context) (net.Conn, error) { return t.dialTo(ctx, t.Addr) }
+
+func (t *target) dialTo(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, suite.ServerAnswer)
 	defer cancel()
 	if t.TLS != nil {
-		return (&tls.Dialer{Config: t.TLS}).DialContext(ctx, "tcp", t.Addr)
+		return (&tls.Dialer{Config: t.TLS}).DialContext(ctx, "tcp", addr)
 	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", t.Addr)
+	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 }
 
 // hello is the hello that is said first on each connection, "" for none.
@@ -97,7 +99,8 @@ func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 	if _, err := fmt.Fprintf(nc, "%s\n", hello); err != nil {
 		return found, fmt.Errorf("the server closed the connection before a hello: %w", err)
 	}
-	line, err := bufio.NewReader(lines.Bounded(nc, protocol.MaxLine)).ReadString('\n')
+	in := bufio.NewReader(lines.Bounded(nc, 4*protocol.MaxLine))
+	line, err := in.ReadString('\n')
 	if err != nil {
 		return found, fmt.Errorf("the server does not answer %q, not even that it knows no such op: %w", "H 1 "+clientName, err)
 	}
@@ -125,6 +128,11 @@ func (t *target) prepare(ctx context.Context) (suite.Target, error) {
 		return found, fmt.Errorf("the server does not accept the secret")
 	case a.Code != protocol.CodeUnknownOp:
 		return found, fmt.Errorf("the server refuses a hello: %s", line)
+	}
+	if addr, ok := moved(nc, in); ok {
+		if found.Note, err = t.elsewhere(ctx, addr, nc.RemoteAddr()); err != nil {
+			return found, err
+		}
 	}
 	if t.Secret != "" {
 		found.Has["secret"] = true
