@@ -145,6 +145,11 @@ func TestCertify(t *testing.T) {
 	}
 	suite := program(t, "conformance", "./cmd/stile-conformance")
 	stiled := program(t, "server", "./cmd/stiled")
+	said, err := exec.Command(stiled, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimSpace(string(said))
 	testee := program(t, "conformance", "./cmd/stile-testee-go")
 	// Whatever python3 is may be a script that looks for it, anew at each start.
 	interpreter, noPython := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
@@ -161,7 +166,7 @@ func TestCertify(t *testing.T) {
 			return exec.Command(stiled, "--listen", addr, "--admin=", "--state-dir", t.TempDir(), "--secret-file", secret,
 				"--max-connections", "200", "--max-waiters-per-key", "1500", "--max-unanswered", "2000")
 		})
-		certify(t, suite, "stiled", append(all, "secret", "limits"), "server", "--addr", addr, "--secret-file", secret,
+		certify(t, suite, "stiled", append(all, "secret", "limits"), "server", "--addr", addr, "--software", version, "--secret-file", secret,
 			"--limits", "connections=200,waiters-per-key=1500,unanswered=2000,default-lease=30,max-lease=86400")
 	})
 	t.Run("node over TLS", func(t *testing.T) {
@@ -174,13 +179,13 @@ func TestCertify(t *testing.T) {
 				"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File,
 				"--max-connections", "200", "--max-waiters-per-key", "1500", "--max-unanswered", "2000")
 		})
-		certify(t, suite, "stiled-tls", append(all, "limits"), "server", "--addr", addr,
+		certify(t, suite, "stiled-tls", append(all, "limits"), "server", "--addr", addr, "--software", version,
 			"--tls-ca", ca.File, "--tls-cert", mine, "--tls-key", mineKey,
 			"--limits", "connections=200,waiters-per-key=1500,unanswered=2000,default-lease=30,max-lease=86400")
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		certify(t, suite, "stiled-cluster", []string{"cluster"}, "server", "--launch",
+		certify(t, suite, "stiled-cluster", []string{"cluster"}, "server", "--software", version, "--launch",
 			stiled+" --listen {listen} --advertise {advertise} --peers {peers} --state-dir {state_dir} --admin=")
 	})
 	t.Run("client", func(t *testing.T) {
@@ -195,7 +200,7 @@ func TestCertify(t *testing.T) {
 		addr := serve(t, func(addr string) *exec.Cmd {
 			return exec.Command(python, filepath.Join("..", "examples", "server.py"), "--listen", addr)
 		})
-		certify(t, suite, "server-python", all, "server", "--addr", addr)
+		certify(t, suite, "server-python", all, "server", "--addr", addr, "--software", "examples/server.py")
 	})
 	t.Run("python client", func(t *testing.T) {
 		if noPython != nil {

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"slices"
@@ -28,10 +29,25 @@ type Certificate struct {
 	NotTried map[string]int `json:"not_tried,omitempty"`
 }
 
-// Certified is the target, as it presented itself.
+// Certified is the target, as it presented itself; but for its software, which
+// no server tells, and which is what the user called it.
 type Certified struct {
-	Name  string `json:"name"`
-	Hello string `json:"hello,omitempty"`
+	Name     string   `json:"name"`
+	Software string   `json:"software,omitempty"`
+	Hello    string   `json:"hello,omitempty"`
+	Profiles []string `json:"profiles,omitempty"` // those it says it has
+}
+
+// String is the target in a line.
+func (c Certified) String() string {
+	text := c.Name
+	if c.Software != "" {
+		text = c.Software + " at " + c.Name
+	}
+	if c.Hello != "" {
+		text += ", " + c.Hello
+	}
+	return Printable(text)
 }
 
 // Profile sums up the scenarios of one profile. It passed only if all its
@@ -64,7 +80,7 @@ type Result struct {
 // certifies nothing: all its profiles are then not passed.
 func NewCertificate(run *Run) *Certificate {
 	c := &Certificate{
-		Format: 1, Suite: run.Suite, Half: run.Half, Target: Certified{run.Target.Name, run.Target.Hello},
+		Format: 1, Suite: run.Suite, Half: run.Half, Target: Certified{run.Target.Name, run.Target.Software, run.Target.Hello, run.Target.Profiles},
 		Date: run.Started.UTC().Truncate(time.Second), Seed: run.Seed, Features: run.Digest, LeftOut: run.LeftOut, NotTried: run.NotTried,
 	}
 	for _, s := range run.Scenarios {
@@ -197,15 +213,19 @@ func Badge(w io.Writer, run *Run) error {
 	if right == "" {
 		right, colour = "not certified", "#b3261e"
 	}
+	software := ""
+	if run.Target.Software != "" {
+		software = html.EscapeString(Printable(run.Target.Software)) + ", "
+	}
 	// 6.6 pixels are wider than the mean letter of these fonts at 11.
 	lw, rw := int(6.6*float64(len(left)))+14, int(6.6*float64(len([]rune(right))))+14
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="20" role="img" aria-label="%[2]s: %[3]s">
-<title>%[2]s: %[3]s (suite %[8]s, %[9]s)</title>
+<title>%[2]s: %[3]s (%[11]ssuite %[8]s, %[9]s)</title>
 <clipPath id="r"><rect width="%[1]d" height="20" rx="3"/></clipPath>
 <g clip-path="url(#r)"><rect width="%[4]d" height="20" fill="#444"/><rect x="%[4]d" width="%[5]d" height="20" fill="%[6]s"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
 <text x="%[7]d" y="14">%[2]s</text><text x="%[10]d" y="14">%[3]s</text></g>
 </svg>
-`, lw+rw, left, right, lw, rw, colour, lw/2, run.Suite, run.Started.UTC().Format("2006-01-02"), lw+rw/2)
+`, lw+rw, left, right, lw, rw, colour, lw/2, run.Suite, run.Started.UTC().Format("2006-01-02"), lw+rw/2, software)
 	return err
 }

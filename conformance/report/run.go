@@ -48,6 +48,7 @@ type Run struct {
 // Target is who was judged, in its own words.
 type Target struct {
 	Name     string   // how it was reached
+	Software string   // name and version, as the user gave it
 	Hello    string   // what it says of itself, "" if nothing
 	Note     string   // what a reader of the result should know first
 	Profiles []string // those it says it has

@@ -26,6 +26,9 @@ func NewTerminal(w io.Writer, verbose bool) *Terminal { return &Terminal{w: w, v
 func (t *Terminal) Begin(run *Run) {
 	t.total = len(run.Scenarios)
 	fmt.Fprintf(t.w, "%s: %s\n", run.Title, run.Target.Name)
+	if run.Target.Software != "" {
+		fmt.Fprintf(t.w, "software: %s\n", Printable(run.Target.Software))
+	}
 	if run.Target.Hello != "" {
 		fmt.Fprintf(t.w, "hello: %s\n", Printable(run.Target.Hello))
 	}

@@ -21,6 +21,8 @@ const Version = "1.0.0"
 
 // Config says what to run and how.
 type Config struct {
+	// Software is what the user calls the target, for the reports.
+	Software string
 	// Profiles are those to judge; the target's own if empty.
 	Profiles []string
 	// Tags chooses among their scenarios: commas stand for "or", && for "and",
@@ -77,6 +79,7 @@ func Run(ctx context.Context, half Half, config Config) (*report.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	target.Software = config.Software
 	if len(config.Profiles) > 0 {
 		target.Judged = config.Profiles
 	}

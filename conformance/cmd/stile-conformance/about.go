@@ -53,6 +53,10 @@ func (c *listCommand) Run() error {
 	return nil
 }
 
+// shownProblems are the first ones of a certificate that does not fit: one that
+// is of other feature files may have a problem for each scenario.
+const shownProblems = 10
+
 type verifyCommand struct {
 	Certificate string `arg:"" type:"existingfile" help:"The certificate. Exit code 0: it is in order and certifies a profile."`
 }
@@ -86,10 +90,16 @@ func (c *verifyCommand) Run() error {
 		known[s.ID] = report.Known{Profile: s.Profile, Must: s.Must, Optional: s.Conditional()}
 	}
 	if problems := cert.Verify(digest, known); len(problems) > 0 {
-		fmt.Println(strings.Join(problems, "\n"))
+		fmt.Printf("not in order: %s, of %s\n", cert.Target, cert.Date.Format("2006-01-02"))
+		for _, p := range problems[:min(len(problems), shownProblems)] {
+			fmt.Println("  " + report.Printable(p))
+		}
+		if more := len(problems) - shownProblems; more > 0 {
+			fmt.Printf("and %d more\n", more)
+		}
 		return verdict(report.NotConformant)
 	}
-	fmt.Printf("in order: %s, %s, of %s\n", cert.Target.Name, cert.Target.Hello, cert.Date.Format("2006-01-02"))
+	fmt.Printf("in order: %s, of %s\n", cert.Target, cert.Date.Format("2006-01-02"))
 	if len(cert.Passed()) == 0 {
 		fmt.Println("It certifies no profile: some scenarios failed or were not judged, or not all were run.")
 		return verdict(report.NotConformant)

@@ -21,6 +21,7 @@ type common struct {
 
 	KnownFailures string `type:"existingfile" placeholder:"FILE" help:"Scenarios that are known to fail: an id or a pattern, # and a part of the failure's text on each line. They still run; one that passes or fails in another way is an error."`
 
+	Software     string `placeholder:"NAME" help:"Name and version of what is judged, for the reports and the certificate: a server does not tell them, and the suite does not check them."`
 	JUnit        string `name:"junit" placeholder:"FILE" help:"Write a JUnit report."`
 	CucumberJSON string `name:"cucumber-json" placeholder:"FILE" help:"Write a Cucumber JSON report."`
 	HTML         string `name:"html" placeholder:"FILE" help:"Write a page with every scenario, its steps and its transcript."`
@@ -77,7 +78,7 @@ func (c *common) run(ctx context.Context, half suite.Half) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	config := suite.Config{Profiles: c.Profile, Tags: c.Tags, Seed: c.Seed, Concurrency: c.Concurrency}
+	config := suite.Config{Software: c.Software, Profiles: c.Profile, Tags: c.Tags, Seed: c.Seed, Concurrency: c.Concurrency}
 	if c.KnownFailures != "" {
 		f, err := os.Open(c.KnownFailures)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,8 @@ func TestServerIsCertified(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	start := time.Now()
-	out, code := program(t, "server", "--addr", addr, "--certificate", file("cert.json"), "--badge", file("badge.svg"),
+	const software = "<stiled> of the test"
+	out, code := program(t, "server", "--addr", addr, "--software", software, "--certificate", file("cert.json"), "--badge", file("badge.svg"),
 		"--junit", file("junit.xml"), "--cucumber-json", file("cucumber.json"), "--html", file("page.html"))
 	unjudged(t, out, code)
 	if code != 0 {
@@ -122,7 +124,13 @@ func TestServerIsCertified(t *testing.T) {
 	if got := cert.Passed(); !slices.Equal(got, []string{"core", "keep", "ping", "hello", "resume"}) {
 		t.Errorf("certified: %v", got)
 	}
-	if out, code := program(t, "verify", file("cert.json")); code != 0 {
+	if !slices.Equal(cert.Target.Profiles, []string{"core", "keep", "ping", "hello", "resume"}) || cert.Target.Name != addr || cert.Target.Software != software {
+		t.Errorf("the certificate is of %+v", cert.Target)
+	}
+	if !strings.Contains(out, "software: "+software) {
+		t.Errorf("the software is not named:\n%s", out)
+	}
+	if out, code := program(t, "verify", file("cert.json")); code != 0 || !strings.Contains(out, "in order: "+software+" at "+addr+", H 1 ") {
 		t.Errorf("verify: exit %d: %s", code, out)
 	}
 	// A forged one: a failure called a pass in the sum only.
@@ -136,6 +144,17 @@ func TestServerIsCertified(t *testing.T) {
 	os.WriteFile(file("forged.json"), []byte(forged), 0o644)
 	if out, code := program(t, "verify", file("forged.json")); code != 1 || !strings.Contains(out, "S-6.2-fifo") {
 		t.Errorf("verify of a forged certificate: exit %d: %s", code, out)
+	}
+	// One with no result at all: the first problems, and how many more.
+	cert.Results = nil
+	empty, err := json.Marshal(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(file("forged.json"), empty, 0o644)
+	lines := func(text string) int { return strings.Count(text, "\n") }
+	if out, code := program(t, "verify", file("forged.json")); code != 1 || lines(out) != shownProblems+2 || !strings.Contains(out, "not in order: "+software) || !strings.Contains(out, "  profile core") || !regexp.MustCompile(`\nand \d{3} more\n$`).MatchString(out) {
+		t.Errorf("verify of an empty certificate: exit %d: %s", code, out)
 	}
 	if !strings.Contains(string(text), `"limits":`) || !strings.Contains(out, "of the profile limits, which is not judged") {
 		t.Errorf("nothing tells that limits were not tried:\n%s", out)
@@ -157,11 +176,11 @@ func TestServerIsCertified(t *testing.T) {
 		t.Errorf("Cucumber JSON: %v, %d features", err, len(cucumber))
 	}
 	text, _ = os.ReadFile(file("page.html"))
-	if !bytes.Contains(text, []byte(`id="S-6.2-fifo"`)) || bytes.Contains(text, []byte("ZgotmplZ")) {
+	if !bytes.Contains(text, []byte(`id="S-6.2-fifo"`)) || !bytes.Contains(text, []byte("&lt;stiled&gt; of the test")) || bytes.Contains(text, []byte("ZgotmplZ")) {
 		t.Error("the page lacks a scenario, or its template wrote something unsafe")
 	}
 	text, _ = os.ReadFile(file("badge.svg"))
-	if err := xml.Unmarshal(text, new(any)); err != nil || !bytes.Contains(text, []byte("resume")) {
+	if err := xml.Unmarshal(text, new(any)); err != nil || !bytes.Contains(text, []byte("resume")) || !bytes.Contains(text, []byte("&lt;stiled&gt; of the test, suite")) {
 		t.Errorf("badge: %v", err)
 	}
 	nothingLeft(t, admin)
