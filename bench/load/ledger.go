@@ -1,10 +1,15 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 )
+
+// ErrHeld is wrapped by the error, among wrong answers, that says that a key was
+// granted to a second holder.
+var ErrHeld = errors.New("who has not given it back")
 
 // Ledger remembers the last token of each key and whether somebody holds it. It
 // is shared by all connections of a run.
@@ -43,8 +48,8 @@ func (l *Ledger) Granted(key int, token uint64, now, until int64) error {
 // Held enters a grant of a server that has no tokens that rise.
 func (l *Ledger) Held(key int, now, until int64) error {
 	if other := l.keys[key].until.Swap(until); now < other {
-		return fmt.Errorf("%w: the key is granted %v before the lease of another holder ends, who has not given it back",
-			ErrWrong, time.Duration(other-now))
+		return fmt.Errorf("%w: the key is granted %v before the lease of another holder ends, %w",
+			ErrWrong, time.Duration(other-now), ErrHeld)
 	}
 	return nil
 }

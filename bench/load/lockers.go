@@ -14,6 +14,7 @@ type Locker interface {
 	// Acquire waits for the key and returns what Release needs, and the grant's
 	// token. A call that ctx ends returns an error that wraps that of ctx.
 	Acquire(ctx context.Context, worker int, key string, lease time.Duration) (held any, token uint64, err error)
+	// Release gives it back. An error that wraps ErrUnserved is counted.
 	Release(ctx context.Context, held any) error
 }
 
@@ -22,6 +23,12 @@ type Lockers struct {
 	Driver string
 	Target string
 	Locker Locker
+	// Lost is how many connections the library has lost, and when the last one;
+	// nil: it can't say. With the server at their other end grants may have been
+	// lost, which servers that copy them without waiting allow: so a release that
+	// finds its grant gone, or another holder of a key, is counted then, and is
+	// no wrong answer.
+	Lost func() (n int64, last time.Time)
 
 	// virtual is set by tests whose time is not that of the machine.
 	virtual bool
@@ -29,7 +36,7 @@ type Lockers struct {
 
 // RunLockers carries out a plan with a goroutine for each request that may be
 // under way. The connections are the library's own. The first wrong answer, and
-// the first error, ends it.
+// the first error that is not counted, ends it.
 func RunLockers(ctx context.Context, p Plan, l Lockers) (*Result, error) {
 	p, err := p.Complete()
 	if err != nil {
@@ -38,7 +45,7 @@ func RunLockers(ctx context.Context, p Plan, l Lockers) (*Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	w := workers{
-		plan: p, locker: l.Locker,
+		plan: p, locker: l.Locker, lost: l.Lost,
 		space:  NewSpace(p.Keys+p.HotKeys, p.KeyLength, 'k'),
 		ledger: NewLedger(p.Keys + p.HotKeys),
 		rec:    newRecorder(&p),
@@ -71,23 +78,30 @@ func RunLockers(ctx context.Context, p Plan, l Lockers) (*Result, error) {
 			res.Cancelled += mine.cancelled
 			res.Lost += mine.lost
 			res.Overdue += mine.overdue
+			res.Failed += mine.failed
+			res.Doubled += mine.doubled
 		})
 	}
 	all.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
+	now := w.now()
+	if l.Lost != nil {
+		res.ConnectionsLost, _ = l.Lost()
 	}
-	w.rec.fill(res)
 	if p.Rate > 0 {
 		l := late.Latency()
 		res.Late = &l
 	}
+	if err := context.Cause(ctx); err != nil {
+		return w.rec.cutShort(res, now, err), err
+	}
+	w.rec.fill(res, w.rec.end)
 	return res, nil
 }
 
 type workers struct {
 	plan   Plan
 	locker Locker
+	lost   func() (int64, time.Time)
 	space  Space
 	ledger *Ledger
 	rec    *recorder
@@ -126,7 +140,16 @@ func (w *workers) schedule(ctx context.Context, late *Distribution) {
 	}
 }
 
-type tally struct{ cancelled, lost, overdue int64 }
+// lostSince reports whether the library has lost a server since an instant.
+func (w *workers) lostSince(at int64) bool {
+	if w.lost == nil {
+		return false
+	}
+	_, last := w.lost()
+	return last.After(w.start.Add(time.Duration(at)))
+}
+
+type tally struct{ cancelled, lost, overdue, failed, doubled int64 }
 
 func (w *workers) work(ctx context.Context, worker int) (t tally, err error) {
 	rng := rand.New(rand.NewPCG(w.plan.Seed, uint64(worker)+1))
@@ -197,7 +220,12 @@ func (w *workers) pair(ctx context.Context, choose *chooser, worker int, due int
 	until := sent + int64(p.Lease)
 	if now < until {
 		// As in conn.enter: only a lease that has not ended says who has the key.
-		if err := w.ledger.Granted(index, token, now, until); err != nil && w.now() < until {
+		err := w.ledger.Granted(index, token, now, until)
+		switch {
+		case err == nil || w.now() >= until:
+		case errors.Is(err, ErrHeld) && w.lostSince(now-int64(p.Lease)):
+			t.doubled++
+		default:
 			return fmt.Errorf("acquire of %s: %w", key, err)
 		}
 	}
@@ -209,6 +237,10 @@ func (w *workers) pair(ctx context.Context, choose *chooser, worker int, due int
 	if err := w.locker.Release(ctx, held); err != nil {
 		if w.now() >= until {
 			t.lost++
+			return nil
+		}
+		if errors.Is(err, ErrUnserved) || w.lostSince(sent) {
+			t.failed++
 			return nil
 		}
 		return fmt.Errorf("release of %s: %w", key, err)

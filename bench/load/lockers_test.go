@@ -25,7 +25,7 @@ type library struct {
 	release error
 }
 
-func (l *library) Acquire(ctx context.Context, _ int, key string, _ time.Duration) (any, uint64, error) {
+func (l *library) Acquire(ctx context.Context, worker int, key string, _ time.Duration) (any, uint64, error) {
 	l.mu.Lock()
 	if l.keys[key] == nil {
 		l.keys[key] = make(chan struct{}, 1)
@@ -39,7 +39,7 @@ func (l *library) Acquire(ctx context.Context, _ int, key string, _ time.Duratio
 			return nil, 0, ctx.Err()
 		}
 	}
-	time.Sleep(time.Millisecond)
+	time.Sleep(time.Millisecond + time.Duration(worker)*time.Microsecond) // never two grants at once
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.token++

@@ -15,7 +15,8 @@ type Driver interface {
 	Name() string
 
 	// Run carries out the plan. A wrong answer of the server is an error that
-	// wraps ErrWrong.
+	// wraps ErrWrong. With any other error, an end of ctx among them, there is a
+	// result if something was measured until then.
 	Run(ctx context.Context, p Plan) (*Result, error)
 }
 
@@ -27,6 +28,10 @@ var ErrWrong = errors.New("wrong answer")
 // request and said so, as its protocol allows: too many wait, or another node
 // is active. The run ends, but the server was not wrong.
 var ErrRefused = errors.New("the server refuses")
+
+// ErrUnserved is wrapped by the errors of a Locker's release that no server
+// confirmed in time. The run goes on, and counts it.
+var ErrUnserved = errors.New("no server was reached")
 
 // Plan is the load of one run. Its zero fields get the defaults of Complete.
 type Plan struct {

@@ -1,6 +1,8 @@
 package load
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -107,6 +109,21 @@ func (b *batch) flush() {
 	}
 	l.mu.Unlock()
 	b.n = 0
+}
+
+// cutShort is the result of a run that ended with an error: what was measured
+// until then. There is none after a wrong answer, which makes all figures
+// doubtful, nor in the warm-up.
+func (r *recorder) cutShort(res *Result, now int64, err error) *Result {
+	if now <= r.begin || errors.Is(err, ErrWrong) {
+		return nil
+	}
+	res.Ended = err.Error()
+	if errors.Is(err, context.Canceled) {
+		res.Ended = "interrupted"
+	}
+	r.fill(res, now)
+	return res
 }
 
 // merged returns the histograms of the run, and those of each interval.

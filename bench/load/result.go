@@ -15,8 +15,10 @@ type Result struct {
 	Started time.Time `json:"started"`
 
 	// Pairs ended within the measured time, which is Seconds long.
-	Pairs       int64   `json:"pairs"`
-	Seconds     float64 `json:"seconds"`
+	Pairs   int64   `json:"pairs"`
+	Seconds float64 `json:"seconds"`
+	// Ended is why the run ended before its time; Seconds are until then.
+	Ended       string  `json:"ended_early,omitempty"`
 	PairsPerSec float64 `json:"pairs_per_s"`
 
 	Acquire Latency `json:"acquire"`
@@ -32,6 +34,10 @@ type Result struct {
 	Cancelled int64 `json:"cancelled"` // waits given up
 	Retries   int64 `json:"retries"`   // acquires repeated where the server has no line
 	Lost      int64 `json:"lost"`      // leases that had ended before the release
+	// Of failovers, and of servers that could not be reached for a while.
+	ConnectionsLost int64 `json:"connections_lost,omitempty"`
+	Failed          int64 `json:"failed,omitempty"`  // releases of which nobody knows, or whose grant was lost
+	Doubled         int64 `json:"doubled,omitempty"` // grants of a key whose holder had it from a server that was lost
 	// Overdue requests were due (open loop) but still not sent at the end. Each
 	// is among the acquires with the time it had waited until then.
 	Overdue int64 `json:"overdue"`
@@ -114,20 +120,25 @@ func corrected(whole [kinds]*hdrhistogram.Histogram, interval int64) *hdrhistogr
 	return c
 }
 
-func (r *recorder) fill(res *Result) {
+// fill fills in what was measured until an instant, or the end of the run.
+func (r *recorder) fill(res *Result, until int64) {
 	whole, series := r.merged()
-	res.Seconds = float64(r.end-r.begin) / 1e9
+	end := min(r.end, until)
+	res.Seconds = float64(end-r.begin) / 1e9
 	res.Pairs = whole[Release].TotalCount()
 	res.PairsPerSec = float64(res.Pairs) / res.Seconds
 	res.Acquire, res.Release = latencyOf(whole[Acquire]), latencyOf(whole[Release])
 	if res.Plan.Rate == 0 && res.Pairs > 0 {
-		interval := (r.end - r.begin) * int64(res.Plan.Slots()) / res.Pairs
+		interval := (end - r.begin) * int64(res.Plan.Slots()) / res.Pairs
 		c := latencyOf(corrected(whole, interval))
 		res.Corrected = &c
 	}
 	for i, h := range series {
 		from := r.begin + int64(i)*r.interval
-		to := min(from+r.interval, r.end)
+		to := min(from+r.interval, end)
+		if from >= to {
+			break
+		}
 		acquire, release := latencyOf(h[Acquire]), latencyOf(h[Release])
 		res.Series = append(res.Series, Point{
 			Second:      float64(to-r.begin) / 1e9,

@@ -62,7 +62,8 @@ func TCP(addr string) Dial {
 	}
 }
 
-// RunWires carries out a plan. The first wrong answer ends it.
+// RunWires carries out a plan. The first wrong answer ends it, and so does a
+// server that is lost.
 func RunWires(ctx context.Context, p Plan, w Wires) (*Result, error) {
 	p, err := p.Complete()
 	if err != nil {
@@ -83,16 +84,14 @@ func RunWires(ctx context.Context, p Plan, w Wires) (*Result, error) {
 		return nil, err
 	}
 	started := time.Now()
-	if err := r.carryOut(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", w.Driver, err)
-	}
+	err = r.carryOut(ctx)
+	now := r.now()
 	res := &Result{Driver: w.Driver, Target: w.Target, Plan: p, Started: started, Overdue: r.overdue.Load()}
 	for _, c := range r.conns {
 		res.Cancelled += c.cancelled
 		res.Retries += c.retries
 		res.Lost += c.lost
 	}
-	r.rec.fill(res)
 	if p.Rate > 0 {
 		late := NewDistribution()
 		for _, pc := range r.pacers {
@@ -101,6 +100,11 @@ func RunWires(ctx context.Context, p Plan, w Wires) (*Result, error) {
 		l := late.Latency()
 		res.Late = &l
 	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", w.Driver, err)
+		return r.rec.cutShort(res, now, err), err
+	}
+	r.rec.fill(res, r.rec.end)
 	return res, nil
 }
 

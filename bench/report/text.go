@@ -28,7 +28,12 @@ func Text(w io.Writer, r *load.Result) {
 		fmt.Fprintf(w, "; %.0f %% of the pairs on %d more, shared", 100*p.Contended, p.HotKeys)
 	}
 	fmt.Fprintf(w, "; lease %v, held for %v", p.Lease, p.Hold)
-	fmt.Fprintf(w, "\nmeasured for %v after %v of warm-up\n\n", p.Duration, p.Warmup)
+	if r.Ended == "" {
+		fmt.Fprintf(w, "\nmeasured for %v after %v of warm-up\n\n", p.Duration, p.Warmup)
+	} else {
+		measured := time.Duration(r.Seconds * 1e9).Round(10 * time.Millisecond)
+		fmt.Fprintf(w, "\nmeasured for %v, not %v, after %v of warm-up: the run ended early\n\n", measured, p.Duration, p.Warmup)
+	}
 
 	fmt.Fprintf(w, "%12.0f pairs/s, %d in all\n\n", r.PairsPerSec, r.Pairs)
 	fmt.Fprintf(w, "%-10s %10s %10s %10s %10s %10s %10s %10s %10s\n", "", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max", "count")
@@ -61,6 +66,9 @@ func Text(w io.Writer, r *load.Result) {
 		{r.Cancelled, "waits were given up"},
 		{r.Retries, "acquires found the key held and were sent again"},
 		{r.Lost, "leases had ended before the release"},
+		{r.ConnectionsLost, "connections were lost, and others found: see the longest latency"},
+		{r.Failed, "releases failed then: unconfirmed, or the grant was lost with its server"},
+		{r.Doubled, "grants were of keys that another had from a server that was lost: only the token tells the two apart"},
 	} {
 		if n.count > 0 {
 			fmt.Fprintf(w, "%d %s\n", n.count, n.what)

@@ -3,6 +3,10 @@ package stile
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/stile-lock/stile/bench/load"
@@ -15,6 +19,8 @@ type Client struct {
 	Addr   string
 	Secret string
 	TLS    *tls.Config // nil: none
+	// RetryFor is how long an acquire looks for a server that serves.
+	RetryFor time.Duration
 }
 
 // Name is part of load.Driver.
@@ -22,7 +28,8 @@ func (d Client) Name() string { return "stile, Go client" }
 
 // Run is part of load.Driver.
 func (d Client) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
-	opts := []client.Option{client.Name("stile-bench")}
+	var lost losses
+	opts := []client.Option{client.Name("stile-bench"), client.Logger(slog.New(&lost)), client.RetryFor(d.RetryFor)}
 	if d.Secret != "" {
 		opts = append(opts, client.Secret(d.Secret))
 	}
@@ -34,7 +41,7 @@ func (d Client) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 		return nil, err
 	}
 	defer c.Close()
-	return load.RunLockers(ctx, p, load.Lockers{Driver: d.Name(), Target: d.Addr, Locker: locker{c}})
+	return load.RunLockers(ctx, p, load.Lockers{Driver: d.Name(), Target: d.Addr, Locker: locker{c}, Lost: lost.seen})
 }
 
 type locker struct{ c *client.Client }
@@ -48,5 +55,42 @@ func (l locker) Acquire(ctx context.Context, _ int, key string, lease time.Durat
 }
 
 func (l locker) Release(ctx context.Context, held any) error {
-	return held.(*client.Lock).Release(ctx)
+	err := held.(*client.Lock).Release(ctx)
+	if errors.Is(err, client.ErrUndelivered) {
+		return fmt.Errorf("%w: %w", load.ErrUnserved, err)
+	}
+	return err
 }
+
+// losses is a log handler that counts the connections that the client loses.
+type losses struct {
+	mu   sync.Mutex
+	n    int64
+	last time.Time
+}
+
+func (l *losses) seen() (n int64, last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n, l.last
+}
+
+// Enabled is part of slog.Handler.
+func (l *losses) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// Handle is part of slog.Handler.
+func (l *losses) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "stile: connection lost" {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.n++
+		l.last = time.Now()
+	}
+	return nil
+}
+
+// WithAttrs is part of slog.Handler.
+func (l *losses) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup is part of slog.Handler.
+func (l *losses) WithGroup(string) slog.Handler { return l }

@@ -72,10 +72,12 @@ func (c *loadCommand) Run(ctx context.Context) error {
 		defer pprof.StopCPUProfile()
 	}
 	res, err := d.Run(ctx, c.Plan())
-	if err != nil {
-		return err
+	if res != nil { // also of a run that ended early
+		if writing := c.Write(os.Stdout, res); err == nil {
+			err = writing
+		}
 	}
-	return c.Write(os.Stdout, res)
+	return err
 }
 
 type echoServer struct {

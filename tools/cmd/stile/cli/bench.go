@@ -19,7 +19,7 @@ type benchCommand struct {
 
 // Help is shown by --help, and in the man page.
 func (*benchCommand) Help() string {
-	return `It takes and releases keys of its own names as fast as it can, or at --rate, and prints throughput and latency. A wrong answer, or a missing one, ends it. Keys that others use are safe, but the servers are busy: do not run it beside work that matters.
+	return `It takes and releases keys of its own names as fast as it can, or at --rate, and prints throughput and latency. A wrong answer, or a missing one, ends it. So does a server that is lost; --driver client looks for another one for --retry-for, and goes on. What was measured until then is printed, also after Ctrl+C. Keys that others use are safe, but the servers are busy: do not run it beside work that matters.
 
 stile-bench measures other servers, too, and stile-bench-compare runs them all.`
 }
@@ -33,7 +33,7 @@ func (k *benchCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	var d load.Driver = stile.Client{Addr: a.Addrs, Secret: secret, TLS: cfg}
+	var d load.Driver = stile.Client{Addr: a.Addrs, Secret: secret, TLS: cfg, RetryFor: a.RetryFor}
 	if k.Driver != "client" {
 		switch {
 		case strings.Contains(a.Addrs, ","):
@@ -46,11 +46,13 @@ func (k *benchCommand) Run(a *app) error {
 	ctx, stop := signal.NotifyContext(a.ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	res, err := d.Run(ctx, k.Plan())
-	switch {
-	case errors.Is(err, context.Canceled):
-		return failed(ExitFailure, "interrupted")
-	case err != nil:
-		return err
+	if res != nil { // also of a run that ended early
+		if writing := k.Write(a.Out, res); err == nil {
+			err = writing
+		}
 	}
-	return k.Write(a.Out, res)
+	if errors.Is(err, context.Canceled) {
+		return failed(ExitFailure, "interrupted")
+	}
+	return err
 }
