@@ -98,6 +98,9 @@ func newBrowser(t *testing.T) context.Context {
 type tab struct {
 	t   *testing.T
 	ctx context.Context
+	// close closes the tab. A browser has six connections to a server at most,
+	// and each page keeps one.
+	close context.CancelFunc
 
 	mu       sync.Mutex
 	problems []string
@@ -108,7 +111,7 @@ type tab struct {
 func open(t *testing.T, browser context.Context, addr string, first ...action) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
-	p := &tab{t: t, ctx: ctx}
+	p := &tab{t: t, ctx: ctx, close: cancel}
 	t.Cleanup(func() {
 		if t.Failed() {
 			p.picture(strings.ReplaceAll(t.Name(), "/", "-") + "-failed-" + strings.ReplaceAll(addr, ":", "-"))

@@ -339,9 +339,15 @@ func TestManyKeys(t *testing.T) {
 	p.shows("#list li:first-child .key", "orders/0000/")
 	// In hex, and if that is none.
 	p.do(click("#hex"))
-	p.shows("#filter-error", "no hexadecimal number")
+	p.shows("#filter-error", "“o” is no hexadecimal number: with “hex” on, give two digits")
+	p.shows("#empty", "No key is looked for.")
+	p.do(enter("#prefix", "757"))
+	p.shows("#filter-error", "A digit is missing: each byte has two.")
 	p.do(enter("#prefix", "7573"))
 	p.shows("#list li:first-child .key", "users/0")
+	if got := p.text("#filter-error"); got != "" {
+		t.Errorf("all is well, and it says %s", got)
+	}
 
 	// A lock is broken elsewhere: the list of changes says it.
 	broken := fmt.Sprintf(`{"key":%q,"token":%d}`, long(5), locks[5].Token())
@@ -355,6 +361,33 @@ func TestManyKeys(t *testing.T) {
 		t.Fatal(resp.Status)
 	}
 	p.shows("#changes li:first-child", "Broken by hand: orders/0005/a-long", strconv.FormatUint(locks[5].Token(), 10), "importer-of-all")
+
+	// The address has what is looked for: it outlives a reload, and can be sent.
+	for _, f := range []struct {
+		actions              []action
+		query, order, prefix string
+		hex                  bool
+	}{
+		{nil, "?order=key&prefix_hex=7573", "key", "7573", true},
+		{[]action{click("#hex"), enter("#prefix", "users/3"), click("input[value=longest]")}, "?order=longest&prefix=users%2F3", "longest", "users/3", false},
+		{[]action{enter("#prefix", " "), click("input[value=busiest]")}, "", "busiest", "", false},
+	} {
+		p.do(f.actions...)
+		waitFor(p, `location.search === `+strconv.Quote(f.query))
+		p.do(chromedp.Reload())
+		p.shows("#feed", "Live")
+		want := fmt.Sprintf("%s %s %v", f.order, f.prefix, f.hex)
+		if got := eval[string](p, "[new FormData(filter).get('order'), prefix.value, hex.checked].join(' ')"); got != want {
+			t.Errorf("after a reload of %q: %q, want %q", f.query, got, want)
+		}
+		if f.prefix != "" {
+			p.shows("#list li:first-child .key", "users/")
+		}
+	}
+	// What is none of it harms nobody.
+	p.do(chromedp.Navigate("http://" + n.Admin + "/?order=%3Cb%3E&prefix_hex=zz&x=1#keys"))
+	p.shows("#filter-error", "“zz” is no hexadecimal number")
+	p.close()
 
 	// With the keyboard alone: from the top to the order, to a key, into it. What
 	// has the focus keeps it while the list moves.
@@ -386,6 +419,9 @@ func TestManyKeys(t *testing.T) {
 	}
 	p.shows("#list li:first-child summary", "311 waiting")
 	p.picture("many")
+	if !eval[bool](p, above("#charts", "#keys")) {
+		t.Error("the charts are not above the keys, where there is room")
+	}
 	p.do(click("#pause"))
 	p.shows("#feed", "Paused, data")
 	was := p.text("#list")
@@ -402,6 +438,9 @@ func TestManyKeys(t *testing.T) {
 		p.shows("#list li:first-child summary", "311 waiting")
 		p.do(click(`#list li:nth-child(3) summary`))
 		p.shows("#list [open] .detail", "billing-2.example/2")
+		if !eval[bool](p, above("#keys", "#changes")+`&&`+above("#changes", "#charts")) {
+			t.Error("the keys are not above the changes and the charts")
+		}
 		wide := eval[[]string](p, `document.documentElement.scrollWidth <= 360 ? [] : [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > 360).map(e => e.outerHTML.slice(0, 100))`)
 		if len(wide) > 0 {
 			t.Errorf("wider than the screen: %s", strings.Join(wide, "\n"))
@@ -412,8 +451,27 @@ func TestManyKeys(t *testing.T) {
 	// A lock outlives the connection of its holder.
 	ok(t, cl.Close())
 	p = open(t, browser, n.Admin, view(1280, 900))
+	const gone = "#list li:nth-child(3) summary .chip.holder"
+	p.shows(gone, "importer-of-all")
+	if got := eval[string](p, `(e => e.title + ', ' + getComputedStyle(e).outlineStyle)(document.querySelector(`+strconv.Quote(gone)+`))`); got != "holds it, though its connection has ended, dashed" {
+		t.Errorf("the holder that is gone is shown as: %s", got)
+	}
+	p.picture("gone")
 	p.do(click(`#list li:nth-child(3) summary`))
 	p.shows("#list [open] .detail", "Held by importer-of-all-orders-of-the-north/17 at 127.0.0.1:", "its connection has ended")
+}
+
+// above is a script that tells whether an element is above another one.
+func above(one, other string) string {
+	bottom := `document.querySelector(` + strconv.Quote(one) + `).getBoundingClientRect().bottom`
+	return bottom + ` <= document.querySelector(` + strconv.Quote(other) + `).getBoundingClientRect().top`
+}
+
+// waitFor waits until a script is true.
+func waitFor(p *tab, script string) {
+	p.t.Helper()
+	_, err := rig.Until(patience, script, func() (bool, error) { return eval[bool](p, script), nil })
+	ok(p.t, err)
 }
 
 // long is the name of key number i.

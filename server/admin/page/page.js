@@ -65,6 +65,8 @@ const seconds = (from, to) => (Date.parse(to) - Date.parse(from)) / 1000;
 
 // ---- The feed
 
+// fresh: nothing has come since the stream began.
+let fresh = true;
 // state is connecting, live, stale, lost, paused or auth.
 let state = 'connecting';
 let secret = '';
@@ -110,6 +112,7 @@ async function ask(path, signal) {
 async function listen() {
   attempt = new AbortController();
   const response = await ask('events', attempt.signal);
+  fresh = true; // the node may be another process by now
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let buffer = '';
   for (;;) {
@@ -128,6 +131,8 @@ async function listen() {
 function receive(event) {
   const before = last;
   last = event;
+  if (!fresh) notePeers(before, event);
+  fresh = false;
   lastAt = performance.now();
   failures = 0;
   note(before, event);
@@ -330,6 +335,7 @@ function draw() {
     set($('held'), number(last.held));
     set($('waiting'), number(last.waiting));
     set($('connections'), number(last.connections));
+    set($('connections-name'), last.role === 'active' ? 'connections' : 'connections to this node');
     drawActive(last);
     drawNodes(last);
     drawRates(last);
@@ -389,6 +395,8 @@ function drawActive(e) {
     why = because(c.why);
     if (c.mode !== 'serve') { why += ' ' + (reasons[c.mode] ?? ''); good = false; }
     if (c.handoff) why += ` It hands the role over: ${c.handoff}.`;
+    const above = c.peers.filter((p) => p.reached && p.rank < c.rank).sort((a, b) => a.rank - b.rank)[0];
+    if (above) why += ` Node ${above.id}, which has priority, is reached${above.fed && above.lag !== undefined ? ' and has the table' : ''}: it gets the role as --takeback says.`;
   } else if (c.active >= 0) {
     const a = c.peers.find((p) => p.id === c.active);
     head = `Node ${c.active}${a ? ', ' + a.addr + ',' : ''} is active`;
@@ -425,6 +433,14 @@ function lagOf(e, n) {
   if (!n.fed || n.lag === undefined) return 'it has not got the table';
   if (n.lag === 0) return 'none';
   return count(n.lag, 'change', 'changes') + (n.lag_s > 0 ? `, ${duration(n.lag_s)}` : '');
+}
+
+// problemOf is why a link is down, without what is of interest to programmers
+// alone: which node said it, how, and from which port.
+function problemOf(n) {
+  const text = n.problem.replace(/^node \d+: /, '');
+  const [, addr, what] = text.match(/^(?:dial|read|write) tcp[46]? (?:\S*->)?(\S+): (?:(?:connect|connectex|read|write|wsarecv|wsasend): )?(.+)$/s) ?? [];
+  return what ? `${addr}: ${what}` : text.replace(/^dial tcp[46]?: /, '');
 }
 
 function nodesOf(e) {
@@ -464,7 +480,7 @@ function drawNodes(e) {
     set(p.lag, c ? lagOf(e, n) : 'none: there is no other node');
     p.link.hidden = p.linkName.hidden = Boolean(n.self);
     const silent = n.silent_s === undefined ? 'no heartbeat yet' : `heartbeat ${duration(n.silent_s)} ago`;
-    set(p.link, n.problem ? `${n.problem}${n.silent_s === undefined ? '' : '; ' + silent}` : silent);
+    set(p.link, n.problem ? `${problemOf(n)}${n.silent_s === undefined ? '' : '; ' + silent}` : silent);
   });
 }
 
@@ -492,8 +508,20 @@ function keysQuery() {
   return q.toString();
 }
 
+// hexProblem is what is wrong with a beginning in hex.
+function hexProblem() {
+  if (!prefixIsHex) return '';
+  if (/[^0-9a-f]/i.test(prefix)) return `“${prefix}” is no hexadecimal number: with “hex” on, give two digits, 0 to 9 and a to f, for each byte.`;
+  return prefix.length % 2 ? 'A digit is missing: each byte has two.' : '';
+}
+
 async function refresh(atOnce) {
   if (fromEvents() || state === 'auth') return;
+  if (hexProblem()) {
+    listing?.abort();
+    listing = null;
+    return;
+  }
   // A node with very many keys is not asked all of the time.
   if (!atOnce && (listing || performance.now() - listedAt < Math.max(refreshEvery, 10 * listTook))) return;
   listing?.abort();
@@ -524,8 +552,8 @@ function drawKeys(e) {
 
 const clientText = (c) => c.client || c.addr;
 
-// nameless says why a client has no name.
-function nameless(e) { return e.role === 'active' ? 'not known here yet' : 'known to the active'; }
+// nameless says why a holder has no name. Names are not copied.
+function nameless(e) { return e.role === 'active' ? 'not known here until it renews its lease' : 'known to the active'; }
 
 function drawList(e) {
   const own = !fromEvents();
@@ -535,14 +563,14 @@ function drawList(e) {
   const such = prefix ? ' with this beginning' : '';
   let none = '';
   if (!keys.length) {
-    if (own && !current) none = complaint ? 'No answer.' : 'Looking for keys…';
+    if (own && !current) none = hexProblem() ? 'No key is looked for.' : complaint ? 'No answer.' : 'Looking for keys…';
     else if (order === 'busiest' && e.held > 0) none = `Nobody waits for a key${such}. The other orders have keys that are only held.`;
     else none = `No key${such} is held.`;
   }
   set($('empty'), none);
   $('empty').hidden = !none;
   const what = { busiest: 'those that most wait for', longest: 'those held for longest', key: 'in bytewise order' }[order];
-  const copy = e.role === 'active' ? '' : ', in this node’s copy';
+  const copy = e.role === 'active' ? '' : ', in this node’s copy; the active’s page has the names';
   set($('keys-note'), `${what}${keys.length ? `: ${number(keys.length)} of ${number(Math.max(e.held, keys.length))}` : ''}${copy}`);
   $('pages').hidden = order !== 'key' || !(after || current?.next !== undefined || current?.next_hex !== undefined);
   $('first').disabled = !after;
@@ -577,7 +605,7 @@ const clock = (t) => {
 
 function updateKey(li, k, e) {
   const p = li.parts;
-  const name = clientText(k.holder) || nameless(e);
+  const name = clientText(k.holder);
   set(p.count, k.waiting ? `${number(k.waiting)} waiting` : 'nobody waits');
   const left = seconds(e.time, k.until);
   const lease = left > 0 ? `lease ends in ${duration(left)}` : 'the lease is over';
@@ -592,8 +620,11 @@ function updateKey(li, k, e) {
       return c;
     };
     const seen = waiters.slice(0, narrow.matches ? 2 : 4);
-    p.line.replaceChildren(chip('holder', name, k.holder.gone ? 'holds it, though its connection has ended' : 'holds it'));
-    if (k.waiting) p.line.append(element('span', 'gate'), ...seen.map((w, i) => chip('', clientText(w) || 'not known here', `number ${i + 1} in line`)));
+    // A line of which nobody is known says no more than the number above it.
+    p.line.hidden = !name && !seen.some(clientText);
+    p.line.replaceChildren(name ? chip(k.holder.gone ? 'holder gone' : 'holder', name, k.holder.gone ? 'holds it, though its connection has ended' : 'holds it') :
+      element('span', 'chip rest', 'holder not known yet'));
+    if (k.waiting) p.line.append(element('span', 'gate'), ...seen.map((w, i) => chip('', clientText(w) || '…', `number ${i + 1} in line`)));
     if (k.waiting > seen.length) p.line.append(element('span', 'chip rest', seen.length ? `and ${number(k.waiting - seen.length)} more` : `${number(k.waiting)} in line`));
   }
   if (li.firstElementChild.open && !li.whole) drawDetail(li, k, e);
@@ -641,7 +672,7 @@ function drawDetail(li, k, e) {
     row.append(row.parts.who, row.parts.when);
     return row;
   }, (row, w) => {
-    replace(row.parts.who, clientText(w) ? who(w) : [nameless(e)]);
+    replace(row.parts.who, who(w));
     const limit = w.until ? `gives up in ${duration(seconds(e.time, w.until))}` : 'without limit';
     set(row.parts.when, `waits for ${duration(seconds(w.since, e.time))}, ${limit}`);
   });
@@ -650,16 +681,36 @@ function drawDetail(li, k, e) {
 }
 
 function look() {
+  readFilter();
+  after = null;
+  again();
+  // For a reload, and for others: what is looked for is in the address.
+  const q = new URLSearchParams();
+  if (order !== 'busiest') q.set('order', order);
+  if (prefix || prefixIsHex) q.set(prefixIsHex ? 'prefix_hex' : 'prefix', prefix);
+  history.replaceState(null, '', location.pathname + (q.size ? '?' + q : '') + location.hash);
+}
+
+function readFilter() {
   prefix = $('prefix').value.trim();
   prefixIsHex = $('hex').checked;
   order = new FormData($('filter')).get('order');
-  after = null;
-  again();
+}
+
+// fillFilter fills in what the address has.
+function fillFilter() {
+  const q = new URLSearchParams(location.search);
+  for (const choice of $('filter').elements.order) if (choice.value === q.get('order')) choice.checked = true;
+  $('hex').checked = q.has('prefix_hex');
+  $('prefix').value = q.get('prefix_hex') ?? q.get('prefix') ?? '';
+  readFilter();
+  complaint = hexProblem();
+  set($('filter-error'), complaint);
 }
 
 function again() {
-  complaint = '';
-  set($('filter-error'), '');
+  complaint = hexProblem();
+  set($('filter-error'), complaint);
   if (last) drawList(last);
   refresh(true);
 }
@@ -680,6 +731,23 @@ $('next').onclick = () => {
 
 // ---- Changes
 
+// peerChanges are those of the other nodes that this page has seen, the newest
+// first: the node itself keeps no list of them.
+const peerChanges = [];
+
+// notePeers compares two events of one stream. What it finds happened between
+// the two: it is listed before what the node noted in that time, which is a
+// consequence of it more often than its cause.
+function notePeers(before, event) {
+  for (const p of event.cluster?.peers ?? []) {
+    const old = before.cluster?.peers.find((o) => o.id === p.id);
+    if (old && old.reached !== p.reached) {
+      peerChanges.unshift({ kind: p.reached ? 'back' : 'away', time: event.time, after: before.time, id: p.id, addr: p.addr });
+    }
+  }
+  peerChanges.length = Math.min(peerChanges.length, 20);
+}
+
 const fewChanges = 6;
 let allChanges = false;
 $('more').onclick = () => {
@@ -688,15 +756,17 @@ $('more').onclick = () => {
 };
 
 function drawChanges(e) {
-  const changes = allChanges ? e.changes : e.changes.slice(0, fewChanges);
+  const at = (c) => Date.parse(c.after ?? c.time);
+  const known = [...e.changes, ...peerChanges].sort((a, b) => at(b) - at(a));
+  const changes = allChanges ? known : known.slice(0, fewChanges);
   // Several may have the same time.
   const seen = new Map();
   const items = [...changes].reverse().map((c) => {
-    const id = `${c.time} ${c.kind}`;
+    const id = `${c.time} ${c.kind} ${c.id ?? ''}`;
     seen.set(id, (seen.get(id) ?? 0) + 1);
-    return { ...c, id: `${id} ${seen.get(id)}` };
+    return { ...c, row: `${id} ${seen.get(id)}` };
   }).reverse();
-  lists($('changes'), items, (c) => c.id, (c) => {
+  lists($('changes'), items, (c) => c.row, (c) => {
     const time = element('time', '', clock(c.time));
     time.dateTime = c.time;
     const li = element('li', c.kind === 'role' ? c.role : c.kind, time);
@@ -705,6 +775,8 @@ function drawChanges(e) {
     } else if (c.kind === 'active') {
       const peer = e.cluster?.peers.find((p) => p.addr === c.active);
       li.append(element('b', '', `${peer ? `Node ${peer.id}, ${c.active},` : c.active} is active`));
+    } else if (c.kind === 'away' || c.kind === 'back') {
+      li.append(element('b', '', `Node ${c.id}, ${c.addr}, is ${c.kind === 'back' ? 'reached again' : 'not reached any more'}`));
     } else if (c.kind === 'break') {
       const holder = clientText(c.holder ?? {});
       li.append(element('b', '', 'Broken by hand: '), element('bdi', 'key', ...keyNodes(c)), element('br'),
@@ -716,9 +788,10 @@ function drawChanges(e) {
     if (c.epoch) li.append(element('span', 'soft', `, epoch ${c.epoch}`));
     return li;
   }, () => {});
-  $('more').hidden = e.changes.length <= fewChanges;
+  $('more').hidden = known.length <= fewChanges;
   $('more').setAttribute('aria-expanded', String(allChanges));
-  set($('more'), allChanges ? 'Show the latest only' : `Show all ${e.changes.length}`);
+  set($('more'), allChanges ? 'Show the latest only' : `Show all ${known.length}`);
 }
 
+fillFilter();
 run();
