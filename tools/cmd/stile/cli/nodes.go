@@ -285,7 +285,9 @@ type keysCommand struct {
 func (*keysCommand) Help() string {
 	return `The active node is asked. If none is, or --admin does not have it, a standby tells what it knows, which is all but who the holders are.
 
-"gone" after an address: that connection has ended, as that of stile acquire has; the lock is held all the same. A dash: the node does not know the holder yet. After a failover it does once the holder renews its lease.`
+"gone" after an address: that connection has ended, as that of stile acquire has; the lock is held all the same. A dash: the node does not know the holder yet. After a failover it does once the holder renews its lease.
+
+On a terminal, long keys and names are cut where a line would be too long; in a pipe, and with --json, they are whole.`
 }
 
 // Most that one page of the admin server has, and names of those who wait.
@@ -397,6 +399,7 @@ func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
 			t.row([]string{"", fmt.Sprintf("and %d more", more)})
 		}
 	}
+	t.fit(widthOf(a.Out))
 	for i, line := range t.lines() {
 		if i == 0 {
 			line = a.styles.head(line)

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
 	"golang.org/x/term"
@@ -40,25 +42,78 @@ func (s styles) head(text string) string {
 	return lipgloss.NewStyle().Bold(true).Render(text)
 }
 
+// widthOf is how wide a terminal is; 0: it is none, or does not say.
+func widthOf(out io.Writer) int {
+	f := fileOf(out)
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
 // table writes rows whose cells stand below each other. Colours are put on
 // whole lines, because a tabwriter would count them.
-type table struct {
-	b strings.Builder
-	w *tabwriter.Writer
-}
+type table struct{ rows [][]string }
 
-func newTable(columns ...string) *table {
-	t := new(table)
-	t.w = tabwriter.NewWriter(&t.b, 0, 0, 2, ' ', 0)
-	t.row(columns)
-	return t
-}
+func newTable(columns ...string) *table { return &table{[][]string{columns}} }
 
-func (t *table) row(cells []string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
+func (t *table) row(cells []string) { t.rows = append(t.rows, cells) }
+
+const (
+	columnGap = 2
+	// leastColumn is more than a token or a duration has: what people compare is
+	// never cut.
+	leastColumn = 24
+)
+
+// fit cuts the cells of the widest columns, so that the lines fit into a width;
+// 0: that is not limited. No column gets narrower than leastColumn: where that
+// is not enough, lines are longer.
+func (t *table) fit(width int) {
+	if width <= 0 {
+		return
+	}
+	var columns []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(columns) {
+				columns = append(columns, 0)
+			}
+			columns[i] = max(columns[i], utf8.RuneCountInString(cell))
+		}
+	}
+	over := (len(columns)-1)*columnGap - width
+	for _, c := range columns {
+		over += c
+	}
+	for ; over > 0; over-- {
+		widest := slices.Index(columns, slices.Max(columns))
+		if columns[widest] <= leastColumn {
+			break
+		}
+		columns[widest]--
+	}
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if runes := []rune(cell); len(runes) > columns[i] {
+				row[i] = string(runes[:columns[i]-1]) + "…"
+			}
+		}
+	}
+}
 
 func (t *table) lines() []string {
-	t.w.Flush()
-	lines := strings.Split(strings.TrimSuffix(t.b.String(), "\n"), "\n")
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, columnGap, ' ', 0)
+	for _, row := range t.rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
