@@ -409,6 +409,8 @@ function drawActive(e) {
   }
   if (e.stopping) why += ' It was asked to stop.';
   if (c?.unfit) { why += ' It can’t store epochs, so it can’t become active.'; good = false; }
+  lists($('problems'), e.problems, (p) => p, (p) => element('li', '', ...shown(p)), () => {});
+  $('problems').hidden = !e.problems.length;
   headline = head;
   drawHead();
   set($('active-why'), why);
