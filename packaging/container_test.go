@@ -106,7 +106,7 @@ func TestCompose(t *testing.T) {
 	if len(project.Services) != 3 {
 		t.Fatalf("it has %d services, want 3", len(project.Services))
 	}
-	files := strings.NewReplacer("/run/secrets", secrets(t, ""))
+	files := strings.NewReplacer("/run/secrets", secrets(t))
 	volumes, ports := map[string]bool{}, map[string]bool{}
 	for i := range 3 {
 		name := fmt.Sprintf("stile%d", i+1)

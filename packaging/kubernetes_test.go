@@ -113,7 +113,7 @@ func TestKubernetes(t *testing.T) {
 		for _, v := range stiled.VolumeMounts {
 			mounted[v.Name] = v
 		}
-		files := strings.NewReplacer(mounted["secrets"].MountPath, secrets(t, ""))
+		files := strings.NewReplacer(mounted["secrets"].MountPath, secrets(t))
 		for i := range 3 {
 			name := fmt.Sprintf("%s-%d", m.set.Name, i)
 			var args []string

@@ -34,20 +34,20 @@ func settings(t *testing.T, args []string, env map[string]string, files *strings
 	return c
 }
 
-// secrets is a directory with the two secrets, in files with the prefix.
-func secrets(t *testing.T, prefix string) string {
+// secrets is a directory with the three secrets, in files that a group may read.
+func secrets(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"clients", "cluster"} {
-		if err := os.WriteFile(filepath.Join(dir, prefix+name), []byte("secret-of-"+name+"\n"), 0o600); err != nil {
+	for _, name := range []string{"clients", "admin", "cluster"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("secret-of-"+name+"\n"), 0o640); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
 }
 
-// member checks that a node knows its place in a cluster of three, whose nodes
-// and clients have a secret each.
+// member checks that a node knows its place in a cluster of three, whose nodes,
+// clients and operators have a secret each, and that it has nothing to warn of.
 func member(t *testing.T, c *config.Config, self int) {
 	t.Helper()
 	if len(c.PeerList) != 3 || c.Self != self {
@@ -55,5 +55,11 @@ func member(t *testing.T, c *config.Config, self int) {
 	}
 	if len(c.Secrets) != 1 || string(c.Secrets[0]) != "secret-of-clients" || string(c.ClusterSecret) != "secret-of-cluster" {
 		t.Errorf("the secrets are %q and %q", c.Secrets, c.ClusterSecret)
+	}
+	if len(c.AdminSecrets) != 1 || string(c.AdminSecrets[0]) != "secret-of-admin" {
+		t.Errorf("whoever has one of %q can break locks", c.AdminSecrets)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("it warns of %q", c.Warnings)
 	}
 }

@@ -44,13 +44,19 @@ func TestExampleSettings(t *testing.T) {
 	// in place of those that they are for.
 	all := regexp.MustCompile(`(?m)^listen: .*\n`).ReplaceAllString(example, "")
 	all = regexp.MustCompile(`(?m)^#(\S|  - )`).ReplaceAllString(all, "$1")
-	credentials := secrets(t, "stile_")
-	issue(t, credentials, "10.0.0.1")
-	all = strings.ReplaceAll(all, "/run/credentials/stiled.service", credentials)
+	dir := secrets(t)
+	issue(t, dir, "10.0.0.1")
+	all = strings.ReplaceAll(all, ": /etc/stile/secrets/", ": "+dir+"/")
 	c = settings(t, []string{"--config", write(all)}, nil, strings.NewReplacer())
 	member(t, c, 0)
-	if c.TLS == nil || len(c.Warnings) > 0 {
-		t.Errorf("TLS is %v, with the warnings %q", c.TLS, c.Warnings)
+	if c.TLS == nil {
+		t.Error("no TLS is spoken")
+	}
+	// What it says to type names files that the settings name.
+	for _, m := range regexp.MustCompile(`(?:install -m 640 -g stile \S+) /etc/stile/secrets/(\S+)`).FindAllStringSubmatch(example, -1) {
+		if !strings.Contains(example, ": /etc/stile/secrets/"+m[1]+"\n") {
+			t.Errorf("it says how to make the secret %s, and no setting is it", m[1])
+		}
 	}
 }
 
@@ -79,20 +85,29 @@ func issue(t *testing.T, dir, ip string) {
 		"node.pem": {Type: "CERTIFICATE", Bytes: der}, "ca.pem": {Type: "CERTIFICATE", Bytes: der},
 		"node.key": {Type: "PRIVATE KEY", Bytes: private},
 	} {
-		must(os.WriteFile(filepath.Join(dir, "stile_"+name), pem.EncodeToMemory(block), 0o600))
+		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o640))
 	}
 }
 
-func TestUnit(t *testing.T) {
-	unit := map[string][]string{}
+// unit are the settings of the service, by name.
+func unit(t *testing.T) map[string][]string {
+	t.Helper()
+	set := map[string][]string{}
 	for line := range strings.Lines(read(t, "systemd/stiled.service")) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
-			unit[key] = append(unit[key], value)
+			set[key] = append(set[key], value)
 		}
 	}
+	return set
+}
+
+func TestUnit(t *testing.T) {
+	unit := unit(t)
 	for key, want := range map[string]string{
 		"Type": "notify", "ExecStart": "/usr/bin/stiled --config /etc/stile/stiled.yaml",
-		"DynamicUser": "yes", "StateDirectory": "stile", "LoadCredential": "stile:/etc/stile/secrets",
+		"ExecReload": "/bin/kill -HUP $MAINPID", "StateDirectory": "stile",
+		// It is never given up, but for wrong settings.
+		"StartLimitIntervalSec": "0", "Restart": "on-failure", "RestartPreventExitStatus": "2",
 	} {
 		if len(unit[key]) != 1 || unit[key][0] != want {
 			t.Errorf("%s is %q, want %q", key, unit[key], want)
@@ -101,6 +116,49 @@ func TestUnit(t *testing.T) {
 	// What stiled notifies of, server/e2e tests. That it is asked to: here.
 	if len(unit["WatchdogSec"]) != 1 {
 		t.Error("there is no watchdog")
+	}
+	// A reload reads the secrets as that user. Credentials would be those of the start.
+	if len(unit["DynamicUser"])+len(unit["LoadCredential"]) > 0 {
+		t.Error("a reload would have it read the secrets of its start")
+	}
+	user := regexp.MustCompile(`(?m)^u (\S+) - ".*" (\S+)$`).FindStringSubmatch(read(t, "systemd/sysusers.conf"))
+	if user == nil {
+		t.Fatal("sysusers.conf makes no user")
+	}
+	for key, want := range map[string]string{"User": user[1], "Group": user[1], "StateDirectory": filepath.Base(user[2])} {
+		if len(unit[key]) != 1 || unit[key][0] != want {
+			t.Errorf("%s is %q; sysusers.conf makes %q", key, unit[key], user)
+		}
+	}
+}
+
+func TestUserIsMade(t *testing.T) {
+	sysusers, err := exec.LookPath("systemd-sysusers")
+	if err != nil {
+		t.Skip("systemd-sysusers is not installed")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("systemd-sysusers needs root")
+	}
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := filepath.Abs("systemd/sysusers.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(sysusers, "--root="+root, conf).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if passwd := read(t, filepath.Join(root, "etc/passwd")); !regexp.MustCompile(`(?m)^stile:x:\d+:\d+:[^:]*:/var/lib/stile:.*/nologin$`).MatchString(passwd) {
+		t.Errorf("the users are\n%s", passwd)
+	}
+	if group := read(t, filepath.Join(root, "etc/group")); !regexp.MustCompile(`(?m)^stile:x:\d+:$`).MatchString(group) {
+		t.Errorf("the groups are\n%s", group)
 	}
 }
 

@@ -129,7 +129,8 @@ func installed(t *testing.T, files contents, goarch, zsh string) {
 	}
 	extras(t, files, "usr/share/man/man1", "usr/share/bash-completion/completions", zsh, "usr/share/fish/vendor_completions.d")
 	for name, mode := range map[string]fs.FileMode{
-		"usr/bin/stiled": 0o755, "etc/stile/stiled.yaml": 0o644, "etc/stile/secrets": 0o700 | fs.ModeDir,
+		"usr/bin/stiled": 0o755, "etc/stile/stiled.yaml": 0o644, "etc/stile/secrets": 0o750 | fs.ModeDir, "etc/stile": 0o755 | fs.ModeDir,
+		"usr/lib/sysusers.d/stile.conf": 0o644,
 		"usr/lib/systemd/system/stiled.service": 0o644, "usr/share/doc/stile/copyright": 0o644,
 	} {
 		if e, ok := files[name]; !ok || e.mode != mode || e.owner != "root" {
@@ -138,6 +139,7 @@ func installed(t *testing.T, files contents, goarch, zsh string) {
 	}
 	for file, source := range map[string]string{
 		"usr/lib/systemd/system/stiled.service": "../systemd/stiled.service", "etc/stile/stiled.yaml": "../systemd/stiled.yaml",
+		"usr/lib/sysusers.d/stile.conf": "../systemd/sysusers.conf",
 	} {
 		want, err := os.ReadFile(source)
 		if err != nil {
@@ -370,6 +372,28 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// checkGroup checks that the secrets are for the group that the package made, if
+// this machine has what makes it.
+func checkGroup(t *testing.T, root string) {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
+		t.Log("no systemd-sysusers here: nobody made the user")
+		return
+	}
+	groups, err := os.ReadFile(filepath.Join(root, "etc/group"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(root, "etc/stile/secrets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gid := info.Sys().(*syscall.Stat_t).Gid
+	if want := fmt.Sprintf("\nstile:x:%d:", gid); gid == 0 || !strings.Contains("\n"+string(groups), want) {
+		t.Errorf("the secrets are for the group %d; the groups are\n%s", gid, groups)
+	}
+}
+
 // The deb can be installed and removed, in a root of its own.
 func TestInstallDeb(t *testing.T) {
 	name := one(t, "stile_*_"+debArch[runtime.GOARCH]+".deb")
@@ -394,6 +418,7 @@ func TestInstallDeb(t *testing.T) {
 		return output(t, root, "dpkg", append([]string{"--force-script-chrootless", "--log=/dev/null", "--root=" + root}, args...)...)
 	}
 	dpkg("--install", name)
+	checkGroup(t, root)
 	if said := dpkg("--status", "stile"); !strings.Contains(said, "Status: install ok installed") {
 		t.Errorf("after the install:\n%s", said)
 	}
@@ -412,7 +437,13 @@ func TestInstallDeb(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/stiled")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after a removal stiled is there: %v", err)
 	}
+	if err := os.WriteFile(filepath.Join(root, "etc/stile/secrets/clients"), []byte("secret\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
 	dpkg("--purge", "stile")
+	if _, err := os.Stat(filepath.Join(root, "etc/stile")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after a purge the secrets are there: %v", err)
+	}
 	if _, err := os.Stat(settings); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after a purge the settings are there: %v", err)
 	}
