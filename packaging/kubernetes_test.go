@@ -14,7 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,14 +29,33 @@ type manifests struct {
 	set     appsv1.StatefulSet
 }
 
-// load reads the manifests strictly: what Kubernetes does not know is an error.
-func load(t *testing.T) (m manifests) {
+// variants are the manifests as they are applied: as a file, and through
+// kustomize with TLS.
+func variants(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{"plain": read(t, "kubernetes/stile.yaml")}
+	for name, dir := range map[string]string{"kustomize": "kubernetes", "tls": "kubernetes-tls"} {
+		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+		if err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		text, err := built.AsYaml()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(text)
+	}
+	return all
+}
+
+// load reads manifests strictly: what Kubernetes does not know is an error.
+func load(t *testing.T, text string) (m manifests) {
 	t.Helper()
 	objects := map[string]any{
 		"v1 Service": &m.service, "policy/v1 PodDisruptionBudget": &m.budget,
 		"networking.k8s.io/v1 NetworkPolicy": &m.network, "apps/v1 StatefulSet": &m.set,
 	}
-	for doc := range bytes.SplitSeq([]byte(read(t, "kubernetes/stile.yaml")), []byte("\n---\n")) {
+	for doc := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal(doc, &kind); err != nil {
 			t.Fatal(err)
@@ -55,7 +77,12 @@ func load(t *testing.T) (m manifests) {
 }
 
 func TestKubernetes(t *testing.T) {
-	m := load(t)
+	for name, text := range variants(t) {
+		t.Run(name, func(t *testing.T) { checkManifests(t, load(t, text), name == "tls") })
+	}
+}
+
+func checkManifests(t *testing.T, m manifests, secure bool) {
 	if len(m.set.Spec.Template.Spec.Containers) != 1 {
 		t.Fatal("want one container")
 	}
@@ -72,10 +99,14 @@ func TestKubernetes(t *testing.T) {
 				t.Errorf("%s selects %v; the pods have %v", what, got, labels)
 			}
 		}
-		terms := pod.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-		if len(terms) == 0 || terms[0].PodAffinityTerm.TopologyKey != corev1.LabelHostname ||
-			!maps.Equal(terms[0].PodAffinityTerm.LabelSelector.MatchLabels, labels) {
-			t.Errorf("nothing keeps the pods apart: %+v", terms)
+		apart := map[string]bool{}
+		for _, c := range pod.TopologySpreadConstraints {
+			if c.MaxSkew == 1 && c.WhenUnsatisfiable == corev1.ScheduleAnyway && c.LabelSelector != nil && maps.Equal(c.LabelSelector.MatchLabels, labels) {
+				apart[c.TopologyKey] = true
+			}
+		}
+		if !apart[corev1.LabelHostname] || !apart[corev1.LabelTopologyZone] {
+			t.Errorf("nothing keeps the pods apart: %+v", pod.TopologySpreadConstraints)
 		}
 	})
 
@@ -99,7 +130,7 @@ func TestKubernetes(t *testing.T) {
 					t.Errorf("the network policy opens %v; the container has %v", p.Port, named)
 				}
 				if p.Port.StrVal == "admin" && len(in.From) == 0 {
-					t.Error("the admin server asks for nothing, and is open to all")
+					t.Error("the admin server is open to all pods of the cluster")
 				}
 			}
 		}
@@ -113,7 +144,9 @@ func TestKubernetes(t *testing.T) {
 		for _, v := range stiled.VolumeMounts {
 			mounted[v.Name] = v
 		}
-		files := strings.NewReplacer(mounted["secrets"].MountPath, secrets(t))
+		certificates := t.TempDir()
+		files := strings.NewReplacer("=/etc/stile-tls/", "="+certificates+"/", "="+mounted["secrets"].MountPath+"/", "="+secrets(t)+"/")
+		issue(t, certificates, names{"tls.crt", "tls.key", "ca.crt"}, "stile-0.stile.locks.svc", "stile-1.stile.locks.svc", "stile-2.stile.locks.svc")
 		for i := range 3 {
 			name := fmt.Sprintf("%s-%d", m.set.Name, i)
 			var args []string
@@ -122,6 +155,13 @@ func TestKubernetes(t *testing.T) {
 			}
 			c := settings(t, args, nil, files)
 			member(t, c, i)
+			if (c.TLS != nil) != secure || secure && (mounted["tls"].MountPath != "/etc/stile-tls" || c.TLSCA == "") {
+				t.Errorf("TLS is %v, of %+v", c.TLS, mounted["tls"])
+			}
+			// Names of pods come and go; the default counts on addresses.
+			if c.BootGrace < 10*time.Second {
+				t.Errorf("at a start of all a node serves alone after %v, when no name may be there yet", c.BootGrace)
+			}
 			if want := fmt.Sprintf("%s.%s.locks.svc:5625", name, m.service.Name); c.PeerList[i].Addr != want {
 				t.Errorf("pod %s is known as %s, want %s", name, c.PeerList[i].Addr, want)
 			}
@@ -138,24 +178,52 @@ func TestKubernetes(t *testing.T) {
 				t.Errorf("it listens on %s and %s: the ports are others", c.Listen, c.Admin)
 			}
 		}
+		limited := false
 		for _, e := range stiled.Env {
+			if e.Name == "GOMEMLIMIT" {
+				soft, hard := resource.MustParse(strings.TrimSuffix(e.Value, "B")), stiled.Resources.Limits.Memory()
+				if soft.Value() > hard.Value()*19/20 || soft.Value() < hard.Value()*3/4 {
+					t.Errorf("garbage is collected from %s on; the limit is %s", e.Value, hard)
+				}
+				limited = true
+				continue
+			}
 			if want := map[string]string{"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}[e.Name]; want == "" || e.ValueFrom.FieldRef.FieldPath != want {
 				t.Errorf("the variable %s is %+v", e.Name, e.ValueFrom)
 			}
 		}
-		secret := pod.Volumes[0].Secret
-		if secret == nil || secret.SecretName != "stile" || secret.DefaultMode == nil || *secret.DefaultMode&0o007 != 0 || pod.SecurityContext.FSGroup == nil {
-			t.Errorf("the secrets are not there for the node alone: %+v", pod.Volumes[0])
+		if !limited {
+			t.Error("there is no GOMEMLIMIT")
 		}
-		text := read(t, "kubernetes/stile.yaml")
-		if !strings.Contains(text, "create secret generic "+secret.SecretName+" --from-literal=clients=") {
-			t.Error("the head of the file does not say how to make the secret")
+		// The head of each file says how to make its secret.
+		heads := map[string][]string{"secrets": {read(t, "kubernetes/stile.yaml"), "stile", "--from-literal=clients=", "--from-literal=admin=", "--from-literal=cluster="}}
+		if secure {
+			heads["tls"] = []string{read(t, "kubernetes-tls/kustomization.yaml"), "stile-tls", "--from-file=tls.crt", "--from-file=tls.key", "--from-file=ca.crt"}
+		}
+		for _, v := range pod.Volumes {
+			head, ok := heads[v.Name]
+			delete(heads, v.Name)
+			if !ok || v.Secret == nil || v.Secret.SecretName != head[1] || v.Secret.DefaultMode == nil || *v.Secret.DefaultMode&0o007 != 0 || pod.SecurityContext.FSGroup == nil {
+				t.Errorf("the secrets are not there for the node alone: %+v", v)
+				continue
+			}
+			_, command, ok := strings.Cut(head[0], "kubectl create secret generic "+head[1]+" ")
+			command, _, ok2 := strings.Cut(command, "#   kubectl apply")
+			for _, part := range head[2:] {
+				if !ok || !ok2 || !strings.Contains(command, part) {
+					t.Errorf("the secret %s is made without %s", head[1], part)
+				}
+			}
+		}
+		if len(heads) > 0 {
+			t.Errorf("not mounted: %v", slices.Collect(maps.Keys(heads)))
 		}
 	})
 
 	t.Run("probes", func(t *testing.T) {
+		scheme := map[bool]corev1.URIScheme{true: corev1.URISchemeHTTPS}[secure]
 		for want, probe := range map[string]*corev1.Probe{"/readyz": stiled.ReadinessProbe, "/healthz": stiled.LivenessProbe} {
-			if probe == nil || probe.HTTPGet == nil || path.Clean(probe.HTTPGet.Path) != want || probe.HTTPGet.Port.StrVal != "admin" {
+			if probe == nil || probe.HTTPGet == nil || path.Clean(probe.HTTPGet.Path) != want || probe.HTTPGet.Port.StrVal != "admin" || probe.HTTPGet.Scheme != scheme {
 				t.Errorf("the probe of %s is %+v", want, probe)
 			}
 		}
@@ -164,6 +232,9 @@ func TestKubernetes(t *testing.T) {
 	t.Run("disruptions", func(t *testing.T) {
 		if got := m.budget.Spec.MaxUnavailable; got == nil || got.IntVal != 1 {
 			t.Errorf("at most %v may be away, want 1", got)
+		}
+		if p := m.budget.Spec.UnhealthyPodEvictionPolicy; p == nil || *p != policyv1.AlwaysAllow {
+			t.Error("a pod that is not ready keeps a machine from being drained")
 		}
 	})
 

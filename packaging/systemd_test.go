@@ -45,7 +45,7 @@ func TestExampleSettings(t *testing.T) {
 	all := regexp.MustCompile(`(?m)^listen: .*\n`).ReplaceAllString(example, "")
 	all = regexp.MustCompile(`(?m)^#(\S|  - )`).ReplaceAllString(all, "$1")
 	dir := secrets(t)
-	issue(t, dir, "10.0.0.1")
+	issue(t, dir, names{"node.pem", "node.key", "ca.pem"}, "10.0.0.1")
 	all = strings.ReplaceAll(all, ": /etc/stile/secrets/", ": "+dir+"/")
 	c = settings(t, []string{"--config", write(all)}, nil, strings.NewReplacer())
 	member(t, c, 0)
@@ -60,9 +60,11 @@ func TestExampleSettings(t *testing.T) {
 	}
 }
 
-// issue writes an authority and the certificate of a node, as the example names
-// them.
-func issue(t *testing.T, dir, ip string) {
+// names are those of files that issue writes.
+type names struct{ cert, key, authority string }
+
+// issue writes an authority and the certificate of a node with these hosts.
+func issue(t *testing.T, dir string, files names, hosts ...string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -75,15 +77,22 @@ func issue(t *testing.T, dir, ip string) {
 	// One certificate is its own authority.
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(365 * 24 * time.Hour),
-		IPAddresses: []net.IP{net.ParseIP(ip)}, IsCA: true, BasicConstraintsValid: true,
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			cert.IPAddresses = append(cert.IPAddresses, ip)
+		} else {
+			cert.DNSNames = append(cert.DNSNames, host)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
 	must(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	must(err)
 	for name, block := range map[string]*pem.Block{
-		"node.pem": {Type: "CERTIFICATE", Bytes: der}, "ca.pem": {Type: "CERTIFICATE", Bytes: der},
-		"node.key": {Type: "PRIVATE KEY", Bytes: private},
+		files.cert: {Type: "CERTIFICATE", Bytes: der}, files.authority: {Type: "CERTIFICATE", Bytes: der},
+		files.key: {Type: "PRIVATE KEY", Bytes: private},
 	} {
 		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o640))
 	}

@@ -130,7 +130,7 @@ func installed(t *testing.T, files contents, goarch, zsh string) {
 	extras(t, files, "usr/share/man/man1", "usr/share/bash-completion/completions", zsh, "usr/share/fish/vendor_completions.d")
 	for name, mode := range map[string]fs.FileMode{
 		"usr/bin/stiled": 0o755, "etc/stile/stiled.yaml": 0o644, "etc/stile/secrets": 0o750 | fs.ModeDir, "etc/stile": 0o755 | fs.ModeDir,
-		"usr/lib/sysusers.d/stile.conf": 0o644,
+		"usr/lib/sysusers.d/stile.conf":         0o644,
 		"usr/lib/systemd/system/stiled.service": 0o644, "usr/share/doc/stile/copyright": 0o644,
 	} {
 		if e, ok := files[name]; !ok || e.mode != mode || e.owner != "root" {
