@@ -55,7 +55,9 @@ func TestDockerfile(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"entrypoint": "/stiled", "user": "65532:65532", "GOWORK": "off", "CGO_ENABLED": "0",
-		"copy /src/bin/stiled": "/stiled ", "copy /state": "/var/lib/stile 65532:65532",
+		"copy /src/bin/stiled":                    "/stiled ",
+		"copy /etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt ", // where Go looks for it
+		"copy /state":                             "/var/lib/stile 65532:65532",
 	} {
 		if said[key] != want {
 			t.Errorf("%s is %q, want %q", key, said[key], want)
@@ -97,7 +99,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
-		WorkingDir:  dir,
+		WorkingDir: dir, Environment: types.Mapping{},
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(dir, "compose.yaml")}},
 	})
 	if err != nil {
@@ -130,7 +132,7 @@ func TestCompose(t *testing.T) {
 		}
 		for _, p := range service.Ports {
 			if p.HostIP != "127.0.0.1" {
-				t.Errorf("%s: the admin server asks for nothing, and is open at %q", name, p.HostIP)
+				t.Errorf("%s: the admin server is open at %q", name, p.HostIP)
 			}
 			ports[p.Published] = true
 		}
@@ -139,9 +141,30 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s has the secret %q, which is nowhere", name, s.Source)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(service.Build.Context, service.Build.Dockerfile)); err != nil {
-			t.Error(err)
+		if service.Build != nil || !strings.HasPrefix(service.Image, "ghcr.io/stile-lock/stile:") {
+			t.Errorf("%s needs more than this file: the image is %s, built by %+v", name, service.Image, service.Build)
 		}
+		if service.Restart != "unless-stopped" {
+			t.Errorf("%s is started again %q: not after the machine was", name, service.Restart)
+		}
+		// Names of containers come and go; the default counts on addresses.
+		if c.BootGrace < 5*time.Second {
+			t.Errorf("at a start of all %s serves alone after %v", name, c.BootGrace)
+		}
+	}
+	head := read(t, "docker/compose.yaml")
+	made := regexp.MustCompile(`(?m)^#   for s in (.*); do .*> secrets/\$s; done$`).FindStringSubmatch(head)
+	if made == nil || len(strings.Fields(made[1])) != len(project.Secrets) {
+		t.Fatalf("the head makes the secrets %q", made)
+	}
+	for _, s := range strings.Fields(made[1]) {
+		if got := project.Secrets[s].File; got != filepath.Join(dir, "secrets", s) {
+			t.Errorf("the head makes the secret %s; it is read from %q", s, got)
+		}
+	}
+	user, _, _ := strings.Cut(regexp.MustCompile(`(?m)^USER (\S+)$`).FindStringSubmatch(read(t, "docker/Dockerfile"))[1], ":")
+	if !strings.Contains(head, "chown "+user+" secrets/*") {
+		t.Errorf("the image's user %s can't read the secrets", user)
 	}
 	if len(volumes) != 3 || len(ports) != 3 {
 		t.Errorf("two nodes share something: volumes %v, ports %v", volumes, ports)

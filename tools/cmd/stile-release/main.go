@@ -9,8 +9,8 @@
 //
 // In the repository modules find each other by `replace`, and a module with one
 // can't be installed by its path. So a release is a commit of its own, off the
-// branch, in which go.mod and go.sum name the released versions instead. All
-// tags of a release are on it.
+// branch, in which go.mod and go.sum name the released versions instead, and the
+// manifests name its image. All tags of a release are on it.
 package main
 
 import (

@@ -69,6 +69,9 @@ func prepare(ctx context.Context, repository, dir, version string, released []st
 	if _, err := r.git(ctx, "commit", "-q", "--allow-empty", "-m", "Release "+version); err != nil {
 		return nil, err
 	}
+	if err := r.stamp(ctx); err != nil {
+		return nil, err
+	}
 	for _, dir := range r.modules {
 		fmt.Printf("preparing %s%s@%s\n", prefix, dir, version)
 		if err := r.module(ctx, dir); err != nil {
