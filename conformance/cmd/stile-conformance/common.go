@@ -14,7 +14,7 @@ import (
 
 // common are the flags of every command that runs scenarios.
 type common struct {
-	Profile     []string `help:"Judge these profiles. Default: those that the target says it has." placeholder:"core,keep,…"`
+	Profile     []string `help:"Judge these profiles. Default: those that the target says it has." placeholder:"core,keep"`
 	Tags        string   `help:"Of these profiles, run only scenarios with these tags, ids among them: a comma stands for or, && for and, ~ for not. A certificate needs all." placeholder:"@S-6.2-fifo,@keep&&~@timed"`
 	Seed        int64    `help:"Order of the scenarios. Default: a random one, which is printed."`
 	Concurrency int      `help:"How many scenarios run at once. Default: what suits the target."`

@@ -18,7 +18,6 @@ import (
 
 	"github.com/stile-lock/stile/conformance/report"
 	"github.com/stile-lock/stile/conformance/steps/cluster"
-	"github.com/stile-lock/stile/conformance/suite"
 )
 
 // cli has a command for each half, and those about the suite itself. A half's
@@ -30,7 +29,7 @@ type cli struct {
 	Verify verifyCommand `cmd:"" help:"Check that a certificate fits this suite and itself."`
 	List   listCommand   `cmd:"" help:"List the scenarios, with their ids and tags."`
 
-	Version kong.VersionFlag `help:"Print the version of the suite and exit."`
+	Version kong.VersionFlag `help:"Print the version of the program, and of the suite in it, and exit."`
 }
 
 // verdict carries a command's exit code through kong.
@@ -48,7 +47,7 @@ func run() int {
 			"Exit code 0: conformant. 1: not conformant. 2: could not judge."),
 		kong.ShortUsageOnError(),
 		kong.Vars{
-			"version": suite.Version, "limits": limitsHelp(),
+			"version": version(), "limits": limitsHelp(),
 			"failover": cluster.FailoverWithin.String(), "start": cluster.StartWithin.String(),
 		},
 		kong.Exit(func(code int) {

@@ -88,21 +88,19 @@ func (r *release) programs() (list []string, err error) {
 
 // versions checks that the programs users install know which version they are of.
 func (r *release) versions(ctx context.Context, bin string) error {
-	said, err := output(ctx, bin, r.env, filepath.Join(bin, "stiled"+exe()), "--version")
-	if err != nil {
-		return err
-	}
-	fmt.Println(said)
-	if !strings.HasPrefix(said, "stiled "+r.version+" ") {
-		return fmt.Errorf("the installed stiled says %q, which does not name %s", said, r.version)
-	}
-	said, err = output(ctx, bin, r.env, filepath.Join(bin, "stilevet"+exe()), "--version")
-	if err != nil {
-		return err
-	}
-	fmt.Println(said)
-	if said != "stilevet "+r.version {
-		return fmt.Errorf("the installed stilevet says %q, which is not %s", said, r.version)
+	for _, name := range []string{"stiled", "stile", "stile-conformance", "stilevet"} {
+		program := filepath.Join(bin, name+exe())
+		if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
+			continue // of a module that was not asked for
+		}
+		said, err := output(ctx, bin, r.env, program, "--version")
+		if err != nil {
+			return err
+		}
+		fmt.Println(said)
+		if !strings.HasPrefix(said+" ", name+" "+r.version+" ") {
+			return fmt.Errorf("the installed %s says %q, which does not name %s", name, said, r.version)
+		}
 	}
 	return nil
 }
