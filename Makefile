@@ -42,7 +42,8 @@ EPOCH   := $(shell git log -1 --format=%ct HEAD 2>/dev/null)
 INFO    := github.com/stile-lock/stile/server/buildinfo
 CLI     := github.com/stile-lock/stile/tools/cmd/stile/cli
 LDFLAGS := -X $(INFO).commit=$(COMMIT) -X $(INFO).built=$(BUILT) $(if $(VERSION),-X $(INFO).version=$(VERSION)) \
-	-X $(CLI).commit=$(COMMIT) $(if $(VERSION),-X $(CLI).release=$(VERSION))
+	-X $(CLI).commit=$(COMMIT) $(if $(VERSION),-X $(CLI).release=$(VERSION)) \
+	-X main.commit=$(COMMIT) $(if $(VERSION),-X main.release=$(VERSION))
 
 .DEFAULT_GOAL := build
 .PHONY: build demo fence-demo run test race verify fmt tidy generate fuzz bench clean sim failover-report conformance mutants \
@@ -164,10 +165,12 @@ bench-compare: build
 stiled:
 	cd server && $(GO) build -trimpath -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o ../bin/stiled ./cmd/stiled
 
-# What packages have beside the programs. stile makes its own.
+# What packages have beside the programs. stile makes its own. REF is the tag or
+# the commit that documents link to.
 dist-extras: build
 	rm -rf bin/extras
-	cd packaging && $(GO) run ./cmd/stile-extras -out ../bin/extras -date '$(BUILT)' -version '$(COMMIT)' \
+	cd packaging && $(GO) run ./cmd/stile-extras -out ../bin/extras -date '$(BUILT)' \
+	  -version '$(or $(VERSION),$(COMMIT))' -ref '$(or $(REF),$(COMMIT))' \
 	  -own ../bin/stile ../bin/stiled ../bin/stile-conformance
 
 snapshot:

@@ -3,10 +3,12 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -70,12 +73,74 @@ func checkProgram(t *testing.T, name string, text []byte, goos, goarch string) {
 	}
 }
 
-// extras checks the man pages and completions, by where each is.
-func extras(t *testing.T, files contents, man, bash, zsh, fish string) {
+// version is that of the snapshot.
+func version(t *testing.T) string {
+	t.Helper()
+	v, ok := strings.CutPrefix(filepath.Base(one(t, "stile_*_linux_amd64.tar.gz")), "stile_")
+	v, ok2 := strings.CutSuffix(v, "_linux_amd64.tar.gz")
+	if !ok || !ok2 {
+		t.Fatal(v)
+	}
+	return v
+}
+
+// manual are the man pages of a package, unpacked.
+func manual(t *testing.T, files contents, dir, suffix string) {
+	t.Helper()
+	for _, p := range programs {
+		name := path.Join(dir, p+".1"+suffix)
+		text := files[name].text
+		if suffix == ".gz" {
+			z, err := gzip.NewReader(bytes.NewReader(text))
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if text, err = io.ReadAll(z); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		if !strings.HasPrefix(first, ".TH "+strings.ToUpper(p)+" 1 ") || !strings.Contains(first, `"stile v`+version(t)+`"`) {
+			t.Errorf("%s begins with %q", name, first)
+		}
+	}
+}
+
+var links = regexp.MustCompile(`\]\(([^)]+)\)`)
+
+// documents checks that what a package's documents link to is there, or is the
+// repository at the commit that it was built of.
+func documents(t *testing.T, files contents, dir string) {
+	t.Helper()
+	at := "https://github.com/stile-lock/stile/blob/" + strings.TrimSpace(output(t, ".", "git", "rev-parse", "--short=12", "HEAD")) + "/"
+	for _, name := range []string{"README.md", "CHANGELOG.md", "CLUSTER.md", "METRICS.md", "SECURITY.md", "SPEC.md"} {
+		text := string(files[path.Join(dir, name)].text)
+		if text == "" {
+			t.Errorf("there is no %s", path.Join(dir, name))
+		}
+		for _, m := range links.FindAllStringSubmatch(text, -1) {
+			target, _, _ := strings.Cut(m[1], "#")
+			switch {
+			case target == "", strings.HasPrefix(target, at):
+			case strings.HasPrefix(target, "https://") && !strings.Contains(target, "stile-lock/stile/blob/"):
+			default:
+				if e, ok := files[path.Join(dir, target)]; !ok || len(e.text) == 0 {
+					t.Errorf("%s links to %s", name, m[1])
+				}
+			}
+		}
+	}
+	if readme := string(files[path.Join(dir, "README.md")].text); !strings.HasPrefix(readme, "# Stile "+version(t)+"\n") {
+		t.Errorf("the README is %.80q", readme)
+	}
+}
+
+// extras checks the completions, by where each is.
+func extras(t *testing.T, files contents, bash, zsh, fish string) {
 	t.Helper()
 	for _, p := range programs {
 		for name, begin := range map[string]string{
-			path.Join(man, p+".1"):     ".TH ",
 			path.Join(bash, p):         "",
 			path.Join(zsh, "_"+p):      "#compdef " + p,
 			path.Join(fish, p+".fish"): "",
@@ -87,6 +152,10 @@ func extras(t *testing.T, files contents, man, bash, zsh, fish string) {
 		}
 	}
 }
+
+// installs are the commands of the README that take files: all words after the
+// mode that are no path of the system.
+var installs = regexp.MustCompile(`(?m)^    install (?:-D )?-m [0-9]+ (?:-t \S+ )?((?:[a-z][a-z0-9./-]* ?)+)(?:/\S*)?$`)
 
 func TestArchives(t *testing.T) {
 	for _, goos := range systems {
@@ -105,11 +174,23 @@ func TestArchives(t *testing.T) {
 					}
 					checkProgram(t, p, e.text, goos, goarch)
 				}
-				extras(t, files, "man", "completions/bash", "completions/zsh", "completions/fish")
-				for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "protocol/SPEC.md", "server/CLUSTER.md", "systemd/stiled.service", "systemd/stiled.yaml"} {
-					if len(files[name].text) == 0 {
-						t.Errorf("%s is not there", name)
+				manual(t, files, "man", "")
+				extras(t, files, "completions/bash", "completions/zsh", "completions/fish")
+				documents(t, files, ".")
+				// The README's install takes these from the archive.
+				taken := installs.FindAllStringSubmatch(string(files["README.md"].text), -1)
+				if len(taken) < 5 {
+					t.Errorf("the README installs %q", taken)
+				}
+				for _, m := range taken {
+					for _, name := range strings.Fields(m[1]) {
+						if len(files[name].text) == 0 && len(files[name+exe].text) == 0 {
+							t.Errorf("the README installs %s, which is not there", name)
+						}
 					}
+				}
+				if len(files["LICENSE"].text) == 0 {
+					t.Error("there is no licence")
 				}
 				for name, e := range files {
 					if e.owner != "root" {
@@ -127,11 +208,14 @@ func installed(t *testing.T, files contents, goarch, zsh string) {
 	for _, p := range programs {
 		checkProgram(t, p, files["usr/bin/"+p].text, "linux", goarch)
 	}
-	extras(t, files, "usr/share/man/man1", "usr/share/bash-completion/completions", zsh, "usr/share/fish/vendor_completions.d")
+	manual(t, files, "usr/share/man/man1", ".gz")
+	extras(t, files, "usr/share/bash-completion/completions", zsh, "usr/share/fish/vendor_completions.d")
+	documents(t, files, "usr/share/doc/stile")
 	for name, mode := range map[string]fs.FileMode{
 		"usr/bin/stiled": 0o755, "etc/stile/stiled.yaml": 0o644, "etc/stile/secrets": 0o750 | fs.ModeDir, "etc/stile": 0o755 | fs.ModeDir,
 		"usr/lib/sysusers.d/stile.conf":         0o644,
-		"usr/lib/systemd/system/stiled.service": 0o644, "usr/share/doc/stile/copyright": 0o644,
+		"usr/lib/systemd/system/stiled.service": 0o644, "usr/share/doc/stile/deploy/prometheus/alerts.yaml": 0o644,
+		"usr/share/doc/stile/deploy/grafana/stile.json": 0o644,
 	} {
 		if e, ok := files[name]; !ok || e.mode != mode || e.owner != "root" {
 			t.Errorf("%s is %v of %q, want %v", name, e.mode, e.owner, mode)
@@ -156,6 +240,9 @@ func TestDeb(t *testing.T) {
 		t.Run(goarch, func(t *testing.T) {
 			files, control := deb(t, one(t, "stile_*_"+debArch[goarch]+".deb"))
 			installed(t, files, goarch, "usr/share/zsh/vendor-completions")
+			if len(files["usr/share/doc/stile/copyright"].text) == 0 {
+				t.Error("there is no licence")
+			}
 			if want := "/etc/stile/stiled.yaml"; strings.TrimSpace(string(control["conffiles"].text)) != want {
 				t.Errorf("the settings are %q, want %s", control["conffiles"].text, want)
 			}
@@ -177,17 +264,26 @@ func TestRPM(t *testing.T) {
 			files, p := rpm(t, one(t, "stile-[0-9]*."+rpmArch[goarch]+".rpm"))
 			installed(t, files, goarch, "usr/share/zsh/site-functions")
 			for tag, want := range map[int]string{
-				rpmutils.NAME: "stile", rpmutils.ARCH: rpmArch[goarch], rpmutils.LICENSE: "MIT", rpmutils.BUILDHOST: "stile",
+				rpmutils.SUMMARY: "Lock server with fair queues, leases and fencing tokens",
+				rpmutils.NAME:    "stile", rpmutils.ARCH: rpmArch[goarch], rpmutils.LICENSE: "MIT", rpmutils.BUILDHOST: "stile",
 			} {
 				if got, err := p.Header.GetString(tag); err != nil || got != want {
 					t.Errorf("tag %d is %q (%v), want %q", tag, got, err, want)
 				}
+			}
+			if about, err := p.Header.GetString(rpmutils.DESCRIPTION); err != nil || !strings.HasPrefix(about, "Stile grants locks") {
+				t.Errorf("the description is %q (%v)", about, err)
 			}
 			all, err := p.Header.GetFiles()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range all {
+				for flag, dir := range map[int]string{rpmutils.RPMFILE_DOC: "/usr/share/doc/", rpmutils.RPMFILE_LICENSE: "/usr/share/licenses/"} {
+					if is, want := f.Flags()&flag != 0, strings.HasPrefix(f.Name(), dir); is != want {
+						t.Errorf("%s is of what is in %s: %v, want %v", f.Name(), dir, is, want)
+					}
+				}
 				config := f.Flags()&rpmutils.RPMFILE_CONFIG != 0 && f.Flags()&rpmutils.RPMFILE_NOREPLACE != 0
 				if want := f.Name() == "/etc/stile/stiled.yaml"; config != want {
 					t.Errorf("%s: kept over an upgrade: %v, want %v", f.Name(), config, want)
@@ -239,41 +335,48 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// component is of a bill of materials.
+type component struct {
+	Name, Version string
+	Licenses      []struct{ License struct{ ID string } }
+}
+
 func TestBillsOfMaterials(t *testing.T) {
 	for _, p := range programs {
 		for _, goos := range systems {
 			for _, goarch := range architectures {
-				text, err := os.ReadFile(one(t, p+"_*_"+goos+"_"+goarch+".cdx.json"))
+				text, err := os.ReadFile(one(t, "stile_*_"+goos+"_"+goarch+"."+p+".cdx.json"))
 				if err != nil {
 					t.Fatal(err)
 				}
 				var bom struct {
 					BOMFormat, SpecVersion string
 					Metadata               struct{ Timestamp time.Time }
-					Components             []struct{ Name, Version string }
+					Components             []component
 				}
 				if err := json.Unmarshal(text, &bom); err != nil {
 					t.Fatal(err)
 				}
-				got := map[string]bool{}
+				got := map[string]string{}
 				for _, c := range bom.Components {
-					got[c.Name] = true
+					got[c.Name] = c.Version
+					if len(c.Licenses) == 0 {
+						t.Errorf("%s is made of %s, and its bill has no licence of that", p, c.Name)
+					}
 				}
 				info, err := buildinfo.ReadFile(binary(t, p, goos, goarch))
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := []string{"std"}
+				want := map[string]string{"std": info.GoVersion}
 				for _, d := range info.Deps {
+					want[d.Path] = d.Version
 					if d.Replace != nil { // ours, in what is no release
-						d = d.Replace
+						want[d.Path] = "v" + version(t)
 					}
-					want = append(want, d.Path)
 				}
-				for _, w := range want {
-					if !got[w] {
-						t.Errorf("%s for %s/%s is made of %s, and its bill does not say so", p, goos, goarch, w)
-					}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s for %s/%s: -it is made of +its bill says:\n%s", p, goos, goarch, diff)
 				}
 				if bom.BOMFormat != "CycloneDX" || bom.Metadata.Timestamp.IsZero() {
 					t.Errorf("%s: %.200s", p, text)
@@ -325,15 +428,16 @@ func output(t *testing.T, dir, name string, args ...string) string {
 // it.
 func TestPrograms(t *testing.T) {
 	dir := unpack(t)
-	version, ok := strings.CutPrefix(filepath.Base(one(t, "stile_*_linux_amd64.tar.gz")), "stile_")
-	version, ok2 := strings.CutSuffix(version, "_linux_amd64.tar.gz")
-	if !ok || !ok2 {
-		t.Fatal(version)
-	}
-	said := output(t, dir, filepath.Join(dir, "stiled"), "--version")
 	commit := strings.TrimSpace(output(t, ".", "git", "rev-parse", "--short=12", "HEAD"))
-	if want := fmt.Sprintf("stiled v%s (commit %s, ", version, commit); !strings.HasPrefix(said, want) {
-		t.Errorf("--version says %q, want %q", said, want)
+	for program, want := range map[string]string{
+		"stiled":            "stiled v%s (",
+		"stile":             "stile v%s (",
+		"stile-conformance": "stile-conformance v%s (suite ",
+	} {
+		said := output(t, dir, filepath.Join(dir, program), "--version")
+		if want := fmt.Sprintf(want, version(t)); !strings.HasPrefix(said, want) || !strings.Contains(said, "commit "+commit) {
+			t.Errorf("--version says %q, want %q, of the commit %s", said, want, commit)
+		}
 	}
 
 	free, err := net.Listen("tcp", "127.0.0.1:0")

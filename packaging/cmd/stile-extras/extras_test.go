@@ -1,14 +1,20 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stile-lock/stile/server/config"
 )
 
 const help = `Usage: thing <command> [flags]
@@ -97,7 +103,7 @@ func TestRender(t *testing.T) {
 	}
 	text := man(p, "v1", time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 	check(text, "groff", "-ww", "-man", "-Tascii")
-	for _, part := range []string{".TH THING 1 2026-12-01", "\n\\&.Begins", `\fB\-\-listen\fR=\fIHOST:PORT\fR`, ".SS do\n", `\fB\-\-twice\fR`} {
+	for _, part := range []string{".TH THING 1 2026-12-01", "\n\\&.Begins", `\fB\-\-listen\fR=\fIHOST:PORT\fR`, ".SS do\n", ".SH SEE ALSO\n", `\fB\-\-twice\fR`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page has no %q:\n%s", part, text)
 		}
@@ -120,5 +126,123 @@ func TestOwnPages(t *testing.T) {
 		if (err != nil) != fails || !fails && got != "completion bash\n" {
 			t.Errorf("%q: %q, %v", script, got, err)
 		}
+	}
+}
+
+// files are completed in this directory; no shell but bash is counted on here.
+var completed = []struct{ words, want string }{
+	{"stiled --config |", "a.yaml sub"},
+	{"stiled --config = |", "a.yaml sub"},
+	{"stiled --config = a|", "a.yaml"},
+	{"stiled --config =|", "a.yaml sub"},
+	{"stiled --tls-key |", "a.yaml sub"},
+	{"stiled --state-dir |", "sub"},
+	{"stiled --replication |", "async sync"},
+	{"stiled --replication s|", "sync"},
+	{"stiled --log-level = |", "debug info warn error"},
+	{"stiled --log-format |", "json text"},
+	{"stiled --takeback |", "auto manual"},
+	{"stiled --listen |", ""},
+	{"stiled --insecure --repl|", "--replication"},
+	{"stiled --log-|", "--log-level --log-format"},
+	{"thing |", "serve verify"},
+	{"thing serve --secret-file |", "a.yaml sub"},
+	{"thing serve --sec|", "--secret-file"},
+	{"thing verify |", ""}, // files, by the default
+}
+
+func TestBashCompletes(t *testing.T) {
+	pages := map[string]*page{
+		"stiled": stiled(t),
+		"thing": {name: "thing", flags: []option{{long: "help"}}, commands: []*page{
+			{name: "serve", flags: []option{{long: "help"}, {long: "secret-file", value: "FILE"}}},
+			{name: "verify", flags: []option{{long: "help"}}},
+		}},
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range completed {
+		line, _ := strings.CutSuffix(c.words, "|")
+		words := strings.Split(line, " ")
+		script := bash(pages[words[0]]) + fmt.Sprintf("compopt() { :; }\nCOMP_WORDS=('%s'); COMP_CWORD=%d\n_%s; printf '%%s\\n' \"${COMPREPLY[@]}\"\n",
+			strings.Join(words, "' '"), len(words)-1, words[0])
+		cmd := exec.Command("bash")
+		cmd.Stdin, cmd.Dir = strings.NewReader(script), dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		got, want := strings.Fields(string(out)), strings.Fields(c.want)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q are offered, want %q", c.words, got, want)
+		}
+	}
+}
+
+// stiled is the page of the node itself.
+func stiled(t *testing.T) *page {
+	t.Helper()
+	var help strings.Builder
+	if _, err := config.Parse([]string{"--help"}, &help); !errors.Is(err, config.ErrHelp) {
+		t.Fatal(err)
+	}
+	p, _, err := parse(help.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.name = "stiled"
+	p.choose()
+	return p
+}
+
+// What is offered for a flag of stiled, stiled takes; and every choice is offered.
+func TestChoices(t *testing.T) {
+	seen := 0
+	for _, f := range stiled(t).flags {
+		for _, word := range f.choices() {
+			seen++
+			if _, err := config.Parse([]string{"--" + f.long, word}, io.Discard); err != nil {
+				t.Errorf("--%s %s is offered: %v", f.long, word, err)
+			}
+		}
+		if strings.Contains(f.value, `"`) {
+			t.Errorf("--%s has the placeholder %s", f.long, f.value)
+		}
+	}
+	if want := strings.Fields("async sync debug info warn error text json auto manual"); seen != len(want) {
+		t.Errorf("%d choices are offered, want %q", seen, want)
+	}
+}
+
+// The page of stiled says what no --help does.
+func TestStiledPage(t *testing.T) {
+	text := man(stiled(t), "v1.2.3", time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+	for _, part := range []string{`"stile v1.2.3"`, ".SH EXIT STATUS\n", ".SH SIGNALS\n", "SIGHUP", ".SH FILES\n", "stile(1)", `=\fIasync|sync\fR`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the page has no %q", part)
+		}
+	}
+	for name := range more {
+		if also[name] == "" {
+			t.Errorf("%s sends nobody to another page", name)
+		}
+	}
+}
+
+func TestTitled(t *testing.T) {
+	date := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	got, err := titled(".TH \"STILE\" \"1\" \"\"\n.SH NAME\n", "stile", "v1.2.3", date)
+	if want := ".TH STILE 1 2026-12-01 \"stile v1.2.3\" Stile\n.SH NAME\n"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := titled("no page\n", "stile", "v1.2.3", date); err == nil {
+		t.Error("what has no title was taken for a page")
 	}
 }

@@ -39,6 +39,7 @@ func read(program string) (*page, error) {
 		return nil, fmt.Errorf("%s --help: %w", program, err)
 	}
 	p.name = filepath.Base(program)
+	p.choose()
 	for _, name := range commands {
 		text, err := output(program, append(strings.Fields(name), "--help")...)
 		if err != nil {

@@ -1,14 +1,19 @@
-// Command stile-extras writes what a package has beside the programs: man pages
-// and shell completions, into man/ and completions/ of a directory.
+// Command stile-extras writes what a package has beside the programs: documents,
+// man pages and shell completions, into doc/, man/ (man-gz/: compressed) and
+// completions/ of a directory.
 //
-//	stile-extras -out DIR -version V -date RFC3339 [-own PROGRAM]... PROGRAM...
+//	stile-extras -out DIR -version V -ref REF -date RFC3339 [-root DIR] [-own PROGRAM]... PROGRAM...
 //
 // A PROGRAM is the path of a binary. Its pages are made of its --help. One that
 // is given with -own makes its own, by `PROGRAM man` and `PROGRAM completion
-// SHELL`; where it can't, that is an error.
+// SHELL`; where it can't, that is an error. Documents are those of the repository
+// below -root; what they link to and no package has, they link to at REF, a tag
+// or a commit.
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,6 +46,8 @@ func main() {
 func run() error {
 	out := flag.String("out", "", "directory to write to")
 	version := flag.String("version", "devel", "version that the pages name")
+	ref := flag.String("ref", "", "tag or commit that documents link to")
+	root := flag.String("root", "..", "the repository")
 	on := flag.String("date", "", "date of the pages, RFC 3339")
 	var own []string
 	flag.Func("own", "program that makes its own pages (more than once)", func(s string) error {
@@ -48,8 +55,8 @@ func run() error {
 		return nil
 	})
 	flag.Parse()
-	if *out == "" || len(own)+flag.NArg() == 0 {
-		return errors.New("want -out DIR and a program; see the head of main.go")
+	if *out == "" || *ref == "" || len(own)+flag.NArg() == 0 {
+		return errors.New("want -out DIR, -ref REF and a program; see the head of main.go")
 	}
 	date, err := time.Parse(time.RFC3339, *on)
 	if err != nil {
@@ -62,12 +69,31 @@ func run() error {
 		}
 		return os.WriteFile(path, []byte(text), 0o644)
 	}
+	putMan := func(text, program string) error {
+		if err := put(text, "man", program+".1"); err != nil {
+			return err
+		}
+		packed, err := compressed(text)
+		if err != nil {
+			return err
+		}
+		return put(packed, "man-gz", program+".1.gz")
+	}
+	docs, err := documents(*root, *version, *ref)
+	if err != nil {
+		return err
+	}
+	for name, text := range docs {
+		if err := put(text, "doc", filepath.FromSlash(name)); err != nil {
+			return err
+		}
+	}
 	for _, program := range flag.Args() {
 		p, err := read(program)
 		if err != nil {
 			return err
 		}
-		if err := put(man(p, *version, date), "man", p.name+".1"); err != nil {
+		if err := putMan(man(p, *version, date), p.name); err != nil {
 			return err
 		}
 		for _, sh := range shells {
@@ -82,7 +108,10 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		if err := put(text, "man", name+".1"); err != nil {
+		if text, err = titled(text, name, *version, date); err != nil {
+			return err
+		}
+		if err := putMan(text, name); err != nil {
 			return err
 		}
 		for _, sh := range shells {
@@ -96,6 +125,22 @@ func run() error {
 		}
 	}
 	return nil
+}
+
+// compressed is text as gzip has it, the same each time.
+func compressed(text string) (string, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err := z.Write([]byte(text)); err != nil {
+		return "", err
+	}
+	if err := z.Close(); err != nil {
+		return "", err
+	}
+	return b.String(), nil
 }
 
 // output is what the program prints. Nothing at all is an error.
