@@ -58,9 +58,13 @@ func bash(app *kong.Application) string {
 	b.WriteString(`    local cur=${COMP_WORDS[COMP_CWORD]} prev="" cmd="" i word skip=0 args=0
     COMPREPLY=()
     ((COMP_CWORD > 0)) && prev=${COMP_WORDS[COMP_CWORD-1]}
+    # --flag=value is three words here.
+    if [[ $cur == = ]]; then cur=""
+    elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
     # Which command it is, and how many arguments it has so far.
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
+        if [[ $word == = ]]; then skip=1; continue; fi
         if ((skip)); then skip=0; continue; fi
         case $word in
 `)

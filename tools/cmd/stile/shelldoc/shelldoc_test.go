@@ -110,6 +110,14 @@ var lines = []struct{ line, want string }{
 	{"stile lock k -- whoam", "whoami"},
 }
 
+// For bash, --flag=value is three words.
+var bashLines = append([]struct{ line, want string }{
+	{"stile lock --leftover =", "=end wait leave"},
+	{"stile lock --leftover = l", "=leave"},
+	{"stile --addrs = x:1 br", "=break"},
+	{"stile bench --driver = raw --js", "=--json"},
+}, lines...)
+
 // offered compares, without regard to the order.
 func offered(t *testing.T, line, want string, got []string) {
 	t.Helper()
@@ -131,7 +139,7 @@ func offered(t *testing.T, line, want string, got []string) {
 
 func TestBashCompletes(t *testing.T) {
 	app := application(t)
-	for _, l := range lines {
+	for _, l := range bashLines {
 		words := strings.Split(l.line, " ")
 		var quoted []string
 		for _, w := range words {
