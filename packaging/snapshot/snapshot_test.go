@@ -533,6 +533,10 @@ func TestInstallDeb(t *testing.T) {
 	if err := os.WriteFile(settings, []byte("# mine\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	secret := filepath.Join(root, "etc/stile/secrets/clients")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
 	dpkg("--force-confold", "--install", name)
 	dpkg("--remove", "stile")
 	if text, err := os.ReadFile(settings); err != nil || string(text) != "# mine\n" {
@@ -541,8 +545,8 @@ func TestInstallDeb(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/stiled")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after a removal stiled is there: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc/stile/secrets/clients"), []byte("secret\n"), 0o640); err != nil {
-		t.Fatal(err)
+	if _, err := os.Stat(secret); err != nil {
+		t.Errorf("after a removal the secret is gone: %v", err)
 	}
 	dpkg("--purge", "stile")
 	if _, err := os.Stat(filepath.Join(root, "etc/stile")); !errors.Is(err, fs.ErrNotExist) {
