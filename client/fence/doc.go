@@ -30,7 +30,8 @@
 //
 // So either read and write in one guarded step (one Do, one transaction that
 // begins with the check), or begin with a check of its own, then read, work,
-// and write behind a second check.
+// and write behind a second check. A check counts once it is remembered: in a
+// database, once its transaction has committed, also where that only reads.
 //
 // # What a guard cannot do
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -30,13 +31,17 @@ func (g grant) Token() uint64 { return g.token }
 // must come from the same lock.
 func NewGrant(key string, token uint64) Grant { return grant{key, token} }
 
-// ErrInvalid is for what cannot be a grant: the token 0, or a key that the
-// protocol cannot carry.
+// ErrInvalid is for what cannot be a grant: none at all, the token 0, or a key
+// that the protocol cannot carry.
 var ErrInvalid = errors.New("no grant")
 
 // Validate returns an error that wraps [ErrInvalid] for what cannot be a grant
 // of any lock. Every guard begins with it.
 func Validate(g Grant) error {
+	// As of an acquire that failed, and whose error nobody looked at.
+	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("%w: it is nil: was the lock acquired?", ErrInvalid)
+	}
 	if g.Token() == 0 {
 		return fmt.Errorf("%w: a token is 1 or more, and that of %q is 0", ErrInvalid, g.Key())
 	}

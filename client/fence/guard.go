@@ -7,22 +7,27 @@ import (
 )
 
 // DefaultMaxKeys is how many keys a [Guard] remembers unless it is told
-// otherwise: some 20 MB with keys of 50 bytes.
+// otherwise: some 30 MB with keys of 50 bytes.
 const DefaultMaxKeys = 100_000
 
 // Guard remembers the greatest token of each key, in memory. It suits
 // something that lives in this process and is written by holders elsewhere,
 // as the state behind a server's handler does: what was written and what was
-// seen end together. The zero value is ready to use, by many goroutines.
+// seen end together: at a restart both are forgotten, and another replica of
+// the process has both of its own. What outlives the process, or is shared with
+// others, needs a guard that does so too. The zero value is ready to use, by
+// many goroutines.
 //
 // It remembers MaxKeys keys. Beyond them it forgets the key that was not used
 // for the longest time, and remembers the greatest token of all that it has
 // forgotten. Tokens of one cluster rise over all keys, so a key that it does
 // not know may come with that token or a greater one; a lower one is refused,
-// as it may be stale. That only meets a holder whose grant is older than the
-// last use of MaxKeys other keys and which has not been here since. It gets a
-// [*StaleError] that says Forgotten, and can acquire its key again. So one
-// Guard is for keys of one cluster.
+// as it may be stale. That meets a holder whose grant is older than the last use
+// of MaxKeys other keys and which has not been here since; and, while the
+// cluster is cut in two and both sides grant, holders of the side whose tokens
+// are the lower ones. They get a [*StaleError] that says Forgotten, and can
+// acquire their key again, from the side that goes on. So one Guard is for
+// keys of one cluster.
 type Guard struct {
 	// MaxKeys is how many keys are remembered, 0 for [DefaultMaxKeys]. Keys
 	// that are in use are remembered in any case. It must not be changed once
@@ -62,8 +67,10 @@ func (g *Guard) Check(ctx context.Context, grant Grant) error {
 }
 
 // Do runs write if [Guard.Check] would accept the grant, and returns its
-// error. Until write returns, no other write of the key is checked or run. A
-// write that fails still counts as seen.
+// error. Until write returns, no other write of the key is checked or run: so
+// write must not call the guard for the same key, for which it would wait in
+// vain, and must not leave anything behind that goes on writing. A write that
+// fails still counts as seen.
 func (g *Guard) Do(ctx context.Context, grant Grant, write func() error) error {
 	if err := Validate(grant); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stile-lock/stile/client"
 	"github.com/stile-lock/stile/client/fence"
 )
 
@@ -64,9 +65,10 @@ func TestGuard(t *testing.T) {
 	if err := g.Check(t.Context(), fence.NewGrant("b", 1)); !errors.As(err, &stale) || *stale != (fence.StaleError{Key: "b", Token: 1, Seen: 2}) {
 		t.Errorf("the refusal says %+v", stale)
 	}
-	for _, no := range []fence.Grant{fence.NewGrant("a", 0), fence.NewGrant("", 7), fence.NewGrant("a b", 7)} {
+	var lock *client.Lock // of an acquire that failed
+	for _, no := range []fence.Grant{fence.NewGrant("a", 0), fence.NewGrant("", 7), fence.NewGrant("a b", 7), nil, lock} {
 		if err := g.Check(t.Context(), no); !errors.Is(err, fence.ErrInvalid) {
-			t.Errorf("Check(%q, %d): %v", no.Key(), no.Token(), err)
+			t.Errorf("Check(%#v): %v", no, err)
 		}
 	}
 }
@@ -215,6 +217,64 @@ func TestGuardKeepsKeysInUse(t *testing.T) {
 	})
 }
 
+// A key that somebody is at is remembered when another of its users leaves,
+// however many keys are used meanwhile: who comes then waits for the one inside.
+func TestGuardOneAtATimeWhileOthersLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := fence.Guard{MaxKeys: 1}
+		inside := 0
+		quit := make(chan struct{})
+		write := func(ctx context.Context) {
+			go g.Do(ctx, fence.NewGrant("k", 7), func() error {
+				if inside++; inside != 1 {
+					t.Errorf("%d writers of one key are inside", inside)
+				}
+				<-quit
+				inside--
+				return nil
+			})
+			synctest.Wait()
+		}
+		write(t.Context()) // is inside
+		write(t.Context()) // waits
+		impatient, leave := context.WithCancel(t.Context())
+		write(impatient)
+		leave()
+		synctest.Wait()
+		for i := range uint64(3) {
+			if err := g.Check(t.Context(), fence.NewGrant("other"+strconv.FormatUint(i, 10), 7)); err != nil {
+				t.Error(err)
+			}
+		}
+		write(t.Context())
+		if inside != 1 {
+			t.Errorf("%d writers are inside", inside)
+		}
+		close(quit)
+	})
+}
+
+// A refused grant of a forgotten key leaves nothing behind: there is nothing to
+// remember of it, and it takes nobody's place.
+func TestGuardRemembersNothingOfRefused(t *testing.T) {
+	g := fence.Guard{MaxKeys: 2}
+	for i := range uint64(5) {
+		if err := g.Check(t.Context(), fence.NewGrant("k"+strconv.FormatUint(i, 10), i+10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 { // those of k3 and k4 are remembered
+		if err := g.Check(t.Context(), fence.NewGrant("late"+strconv.Itoa(i), 5)); !errors.Is(err, fence.ErrStale) {
+			t.Errorf("Check returned %v", err)
+		}
+	}
+	// The floor is 12: k3 would be refused if it was not remembered.
+	var stale *fence.StaleError
+	if err := g.Check(t.Context(), fence.NewGrant("k3", 12)); !errors.As(err, &stale) || stale.Seen != 13 || stale.Forgotten {
+		t.Errorf("Check returned %v", err)
+	}
+}
+
 func TestGrantAsText(t *testing.T) {
 	for _, g := range []fence.Grant{
 		fence.NewGrant("orders/42", 259864247628988417),
@@ -238,9 +298,11 @@ func TestGrantAsText(t *testing.T) {
 	if got, want := fence.FormatGrant(fence.NewGrant("orders/42", 7)), "7 orders%2F42"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// A slash may stand as it is.
-	if g, err := fence.ParseGrant("7 orders/42"); err != nil || g.Key() != "orders/42" {
-		t.Errorf("got %v, %v", g, err)
+	// A slash may stand as it is, and a plus is a plus.
+	for _, key := range []string{"orders/42", "a+b"} {
+		if g, err := fence.ParseGrant("7 " + key); err != nil || g.Key() != key {
+			t.Errorf("got %v, %v", g, err)
+		}
 	}
 	for _, text := range []string{
 		"", "7", "7 ", " k", "0 k", "-1 k", "+1 k", "7.0 k", "0x7 k", "18446744073709551616 k", "k 7", "7  k", "7 a b", "7 a%20b", "7 %zz", "7 a\n", "7 %00", "7 ?",
