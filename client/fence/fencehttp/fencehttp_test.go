@@ -18,7 +18,8 @@ import (
 func Example() {
 	// The server: PUT /docs/NAME is guarded by the lock docs/NAME.
 	guarded := fencehttp.Middleware{
-		Guard: new(fence.Guard),
+		Guard:   new(fence.Guard),
+		MaxBody: 1 << 20,
 		Key: func(r *http.Request) string {
 			if r.Method == http.MethodGet {
 				return ""
@@ -45,7 +46,13 @@ func Example() {
 			return err
 		}
 		defer resp.Body.Close()
-		return fencehttp.ResponseError(resp)
+		if err := fencehttp.ResponseError(resp); err != nil {
+			return err
+		}
+		if resp.StatusCode/100 != 2 {
+			return errors.New(resp.Status)
+		}
+		return nil
 	}
 	first, second := fence.NewGrant("docs/7", 3), fence.NewGrant("docs/7", 5)
 	fmt.Println(put(first, "by the first"))
@@ -110,6 +117,9 @@ func TestMiddleware(t *testing.T) {
 		if got := resp.Header.Get("Content-Type"); got != "application/problem+json" {
 			t.Errorf("%s: Content-Type %q", test.name, got)
 		}
+		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: Cache-Control %q", test.name, got)
+		}
 		var p struct {
 			Type, Title, Detail string
 			Status              int
@@ -150,6 +160,11 @@ func TestMiddlewareWithOtherGuards(t *testing.T) {
 	w := httptest.NewRecorder()
 	if fencehttp.WriteProblem(w, errors.New("no disk")) || w.Body.Len() > 0 {
 		t.Error("another error was answered as a stale token")
+	}
+	// A handler may have said how long its own answer is.
+	w.Header().Set("Content-Length", "5")
+	if !fencehttp.WriteProblem(w, &fence.StaleError{Key: "k", Token: 6, Seen: 7}) || w.Header().Get("Content-Length") != "" {
+		t.Errorf("the header of a refusal is %v", w.Header())
 	}
 }
 
@@ -200,17 +215,74 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
+// Whatever a middleware answers in a handler's place is an error.
+func TestEveryProblemIsAnError(t *testing.T) {
+	key := func(*http.Request) string { return "k" }
+	broken := fencehttp.Middleware{Guard: brokenGuard{errors.New("no disk")}, Key: key}
+	short := fencehttp.Middleware{Guard: new(fence.Guard), Key: key, MaxBody: 3}
+	for _, test := range []struct {
+		m      fencehttp.Middleware
+		header string
+		status int
+		typ    string
+		says   string
+	}{
+		{broken, "", 428, fencehttp.ProblemMissing, "428"},
+		{broken, "7", 400, fencehttp.ProblemInvalid, "not a fencing token of this resource"},
+		{broken, "7 k", 503, fencehttp.ProblemUnchecked, "no disk"},
+		{short, "7 k", 413, fencehttp.ProblemBody, "3 bytes at most"},
+	} {
+		h := test.m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Errorf("%s: the handler ran", test.typ) }))
+		r := httptest.NewRequest("PUT", "/", strings.NewReader("long"))
+		if test.header != "" {
+			r.Header.Set(fencehttp.Header, test.header)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		err := fencehttp.ResponseError(w.Result())
+		var p *fencehttp.ProblemError
+		if !errors.As(err, &p) || p.Type != test.typ || p.Status != test.status || w.Code != test.status || errors.Is(err, fence.ErrStale) ||
+			!strings.Contains(err.Error(), test.says) {
+			t.Errorf("%d %s: %v", test.status, test.typ, err)
+		}
+	}
+}
+
 // Answers of others that look alike are no refusals.
 func TestResponseError(t *testing.T) {
 	for name, resp := range map[string]*http.Response{
-		"another status":  {StatusCode: 412, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"` + fencehttp.ProblemStale + `","token":"1","seen":"2"}`))},
-		"another type":    {StatusCode: 409, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"about:blank","token":"1","seen":"2"}`))},
-		"no problem":      {StatusCode: 409, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"` + fencehttp.ProblemStale + `","token":"1","seen":"2"}`))},
-		"no JSON":         {StatusCode: 409, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader("conflict"))},
-		"without a token": {StatusCode: 409, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"` + fencehttp.ProblemStale + `"}`))},
+		"a success":    {StatusCode: 200, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"` + fencehttp.ProblemStale + `","token":"1","seen":"2"}`))},
+		"another type": {StatusCode: 409, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"about:blank","token":"1","seen":"2"}`))},
+		"no problem":   {StatusCode: 409, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"type":"` + fencehttp.ProblemStale + `","token":"1","seen":"2"}`))},
+		"no JSON":      {StatusCode: 409, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader("conflict"))},
 	} {
 		if err := fencehttp.ResponseError(resp); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	answer := func(body string) *http.Response {
+		return &http.Response{StatusCode: 409, Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(body))}
+	}
+	// A refusal without its tokens is one all the same.
+	var p *fencehttp.ProblemError
+	if err := fencehttp.ResponseError(answer(`{"type":"` + fencehttp.ProblemStale + `"}`)); !errors.As(err, &p) || p.Type != fencehttp.ProblemStale {
+		t.Errorf("without a token: %v", err)
+	}
+	// One of another token, as a proxy's, is not about this request's key.
+	resp := answer(`{"type":"` + fencehttp.ProblemStale + `","key":"theirs","token":"1","seen":"2"}`)
+	resp.Request = httptest.NewRequest("PUT", "/", nil)
+	resp.Request = resp.Request.WithContext(fencehttp.WithGrant(t.Context(), fence.NewGrant("ours", 7)))
+	var stale *fence.StaleError
+	if err := fencehttp.ResponseError(resp); !errors.As(err, &stale) || stale.Key != "theirs" {
+		t.Errorf("of another token: %v", err)
+	}
+	// All of a long answer can be read afterwards.
+	long := `{"type":"about:blank","detail":"` + strings.Repeat("x", 1<<20) + `"}`
+	resp = answer(long)
+	if err := fencehttp.ResponseError(resp); err != nil {
+		t.Error(err)
+	}
+	if body, err := io.ReadAll(resp.Body); string(body) != long {
+		t.Errorf("%d bytes of %d are left, %v", len(body), len(long), err)
 	}
 }

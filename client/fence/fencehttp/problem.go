@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -19,6 +20,7 @@ const (
 	ProblemStale     = docs + "ProblemStale"     // a later grant has been here: acquire the key again
 	ProblemMissing   = docs + "ProblemMissing"   // the request needs a grant
 	ProblemInvalid   = docs + "ProblemInvalid"   // what was sent is no grant of the key
+	ProblemBody      = docs + "ProblemBody"      // what is to be written did not arrive, or is too long; nothing was done
 	ProblemUnchecked = docs + "ProblemUnchecked" // the guard could not look; nothing was done
 )
 
@@ -43,6 +45,10 @@ func missing(key string) *problem {
 
 func invalid(detail string) *problem {
 	return &problem{Type: ProblemInvalid, Title: "not a fencing token of this resource", Status: http.StatusBadRequest, Detail: detail}
+}
+
+func badBody(status int, detail string) *problem {
+	return &problem{Type: ProblemBody, Title: "request body not read", Status: status, Detail: detail}
 }
 
 func unchecked(err error) *problem {
@@ -79,12 +85,28 @@ func WriteProblem(w http.ResponseWriter, err error) bool {
 // maxProblem is how much of a body is read at most.
 const maxProblem = 64 << 10
 
-// ResponseError returns the [*fence.StaleError] that an answer stands for, or
-// nil for any other answer. The body can still be read afterwards, and has to
-// be closed as usual.
+// ProblemError is an answer of a [Middleware] that let a request to no handler,
+// for another reason than a stale token.
+type ProblemError struct {
+	Type   string // one of the Problem constants
+	Title  string // the same in words
+	Status int
+	Detail string
+}
+
+// Error says what the server has said.
+func (e *ProblemError) Error() string {
+	return fmt.Sprintf("fencehttp: %d, %s: %s", e.Status, e.Title, e.Detail)
+}
+
+// ResponseError returns the error that an answer of [Middleware] or
+// [WriteProblem] stands for, by which nothing was written: a
+// [*fence.StaleError], or a [*ProblemError]. For any other answer it is nil, be
+// that a success or not: look at the status as well. The body can still be read
+// afterwards, and has to be closed as usual.
 func ResponseError(resp *http.Response) error {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if resp.StatusCode != http.StatusConflict || media != "application/problem+json" {
+	if resp.StatusCode < 400 || media != "application/problem+json" {
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
@@ -93,15 +115,23 @@ func ResponseError(resp *http.Response) error {
 		return err
 	}
 	var p problem
-	if json.Unmarshal(body, &p) != nil || p.Type != ProblemStale {
+	if json.Unmarshal(body, &p) != nil {
+		return nil
+	}
+	problem := &ProblemError{Type: p.Type, Title: p.Title, Status: resp.StatusCode, Detail: p.Detail}
+	switch p.Type {
+	case ProblemStale:
+	case ProblemMissing, ProblemInvalid, ProblemBody, ProblemUnchecked:
+		return problem
+	default:
 		return nil // somebody else's
 	}
 	stale := &fence.StaleError{Key: p.Key, Forgotten: p.Forgotten}
 	if stale.Token, err = strconv.ParseUint(p.Token, 10, 64); err != nil {
-		return nil
+		return problem
 	}
 	if stale.Seen, err = strconv.ParseUint(p.Seen, 10, 64); err != nil {
-		return nil
+		return problem
 	}
 	// JSON does not carry every key.
 	if resp.Request != nil {
