@@ -36,7 +36,22 @@
 // checks them in another order. The database ends one of them, with an error
 // of its own.
 //
+// What is rolled back was not seen. So a transaction that only reads behind the
+// guard must commit as well: in [Guard.Do], return nil also if there is nothing
+// to read ([sql.ErrNoRows]), and tell so by a variable. Else its token is
+// forgotten, and a stale writer may come between the reading and what is made
+// of it. The same goes for ROLLBACK TO SAVEPOINT: check before the savepoint.
+//
+// The check writes. With [sql.TxOptions.ReadOnly] it fails in PostgreSQL
+// (SQLSTATE 25006), and on a standby.
+//
 // # The table
+//
+// One table is for the locks of one cluster: tokens of two cannot be compared.
+// All who write must use the same one. The zero Guard leaves the schema to the
+// connection's search_path: two roles of which one has a schema of its own may
+// each find a table of their own, and neither would see the other's tokens. Set
+// Schema where that may be.
 //
 // [Guard.SchemaSQL] is its SQL. Keys are bytes, as they may be anything but
 // spaces and control characters; convert_from(key, 'UTF8') shows them in
@@ -63,14 +78,15 @@ const DefaultTable = "stile_fence"
 var ErrTokenRange = errors.New("the token is greater than 2^63-1 and does not fit a BIGINT")
 
 // Guard is a table of greatest tokens. The zero value is the table
-// [DefaultTable], in the schema that the connection looks in first. A Guard
-// has no state and may be copied.
+// [DefaultTable], where the connection finds it. A Guard has no state and may be
+// copied.
 type Guard struct {
 	// Table is its name, "" for DefaultTable. It is quoted, so its case counts.
 	Table string
 
 	// Schema is the schema it is in: in SQLite, the name of an attached
-	// database. "" is the connection's own choice.
+	// database. "" is the connection's own choice, which may be another one for
+	// another role: see the package's documentation.
 	Schema string
 }
 
@@ -89,7 +105,8 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 
 // SchemaSQL is the statement that makes the table, for tools that keep schemas.
 // It is right in PostgreSQL and in SQLite, and does nothing where the table
-// exists.
+// exists. PostgreSQL fails if several run it at one time, which
+// [Guard.CreateTable] sees to.
 func (g Guard) SchemaSQL() string {
 	return `CREATE TABLE IF NOT EXISTS ` + g.table() + ` (
 	key   BYTEA  NOT NULL PRIMARY KEY,
@@ -108,19 +125,6 @@ func (g Guard) CheckSQL() string {
 ON CONFLICT (key) DO UPDATE
 SET token = CASE WHEN excluded.token > seen.token THEN excluded.token ELSE seen.token END
 RETURNING token`
-}
-
-// Execer is a *sql.DB, *sql.Conn or *sql.Tx.
-type Execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-// CreateTable makes the table if it does not exist.
-func (g Guard) CreateTable(ctx context.Context, db Execer) error {
-	if _, err := db.ExecContext(ctx, g.SchemaSQL()); err != nil {
-		return fmt.Errorf("fencesql: creating the table %s: %w", g.table(), err)
-	}
-	return nil
 }
 
 // Check accepts the grant if its token is not lower than the greatest one seen

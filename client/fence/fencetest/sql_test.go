@@ -63,7 +63,7 @@ func each(t *testing.T, test func(t *testing.T, db *sql.DB, g fencesql.Guard)) {
 func openSQLite(t *testing.T, journal string, busy time.Duration) *sql.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
-	db, err := sql.Open("sqlite", fmt.Sprintf("file:%s?_pragma=journal_mode(%s)&_pragma=busy_timeout(%d)", path, journal, busy.Milliseconds()))
+	db, err := sql.Open("sqlite", fmt.Sprintf("file:%s?_pragma=journal_mode(%s)&_pragma=busy_timeout(%d)&_pragma=foreign_keys(1)", path, journal, busy.Milliseconds()))
 	ok(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
