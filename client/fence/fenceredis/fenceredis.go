@@ -1,8 +1,9 @@
 // Package fenceredis guards data in Redis: one script checks the token,
 // remembers it, and runs the commands that write, with nothing in between.
 //
+//	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1}) // go-redis; see below
 //	guard := fenceredis.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
-//		return rdb.Eval(ctx, script, keys, args...).Result() // go-redis
+//		return rdb.Eval(ctx, script, keys, args...).Result()
 //	})
 //	_, err := guard.Do(ctx, lock, []string{"doc:7"},
 //		fenceredis.Cmd{"HSET", "doc:7", "body", body})
@@ -13,7 +14,23 @@
 // The greatest token of a lock's key is kept under "stile-fence:{KEY}". The
 // braces are for Redis Cluster, which wants all keys of a script in one slot:
 // there, name what is guarded so, too, as "doc:{orders/42}" for the lock
-// "orders/42".
+// "orders/42". A key that begins with "}" cannot be named so, and is refused.
+//
+// One prefix is for the locks of one cluster of Stile: tokens of two cannot be
+// compared. [Guard.WithPrefix] is for the other.
+//
+// # What commands do
+//
+// A client that sends the script again when it got no answer may run its
+// commands twice, for the same token is accepted again: DECRBY would count
+// double, without an error. go-redis does so unless MaxRetries is -1. Or take
+// only commands that do no harm twice, as SET, HSET and SADD.
+//
+// Numbers that a command answers go through Lua, which has 53 bits for them:
+// INCRBY counts right beyond 2^53, but its answer is rounded. Read such a number
+// by GET, whose answer is text.
+//
+// # What Redis forgets
 //
 // Redis itself must not lose what was seen: no eviction (maxmemory-policy
 // noeviction), and a replica that takes over without the last writes has lost
@@ -26,6 +43,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/stile-lock/stile/client/fence"
 )
@@ -42,8 +60,12 @@ var Script string
 type Eval func(ctx context.Context, script string, keys []string, args ...any) (any, error)
 
 // Cmd is a command of Redis with its arguments: strings, []byte, and numbers
-// as the client takes them.
+// as the client takes them. It has [MaxWords] words at most.
 type Cmd []any
+
+// MaxWords is how many words a command may have, its name included: Lua does
+// not hand over many more.
+const MaxWords = 7000
 
 // Guard keeps greatest tokens in Redis. It is safe for use by many goroutines
 // if its [Eval] is.
@@ -56,8 +78,14 @@ type Guard struct {
 func New(eval Eval) *Guard { return &Guard{eval: eval, prefix: "stile-fence:"} }
 
 // WithPrefix returns a guard whose keys begin with prefix. It knows nothing of
-// what a guard with another prefix has seen.
-func (g *Guard) WithPrefix(prefix string) *Guard { return &Guard{eval: g.eval, prefix: prefix} }
+// what a guard with another prefix has seen. It panics if there is a "{" in the
+// prefix, which Redis Cluster would take for that of the key.
+func (g *Guard) WithPrefix(prefix string) *Guard {
+	if strings.Contains(prefix, "{") {
+		panic(fmt.Sprintf("fenceredis: the prefix %q has a {, which is for the key that follows", prefix))
+	}
+	return &Guard{eval: g.eval, prefix: prefix}
+}
 
 // KeyOf returns the name under which the greatest token of a lock's key is
 // kept.
@@ -79,16 +107,22 @@ func (g *Guard) Check(ctx context.Context, grant fence.Grant) error {
 // Redis does not undo: if a command fails, those before it stay done, and the
 // error is that of the command, from [Eval] as it is. An error of the
 // connection leaves open whether anything was done. The other errors are a
-// [*fence.StaleError], and one that wraps [fence.ErrInvalid]; then nothing was
-// done.
+// [*fence.StaleError], one that wraps [fence.ErrInvalid], and one for a command
+// or a key that cannot be sent; then nothing was done.
 func (g *Guard) Do(ctx context.Context, grant fence.Grant, keys []string, cmds ...Cmd) ([]any, error) {
 	if err := fence.Validate(grant); err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(grant.Key(), "}") {
+		return nil, fmt.Errorf("fenceredis: the key %q begins with a }, so that Redis Cluster can't tell it from braces around nothing: guard by another key", grant.Key())
 	}
 	args := []any{strconv.FormatUint(grant.Token(), 10)}
 	for i, cmd := range cmds {
 		if len(cmd) == 0 {
 			return nil, fmt.Errorf("fenceredis: command %d of %d is empty", i+1, len(cmds))
+		}
+		if len(cmd) > MaxWords {
+			return nil, fmt.Errorf("fenceredis: command %d of %d has %d words, more than %d: make several of it", i+1, len(cmds), len(cmd), MaxWords)
 		}
 		args = append(append(args, len(cmd)), cmd...)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // The servers are started when a test first needs them.
-var postgres, redis = once(servers.Postgres), once(servers.Redis)
+var postgres, redis, redisCluster = once(servers.Postgres), once(servers.Redis), once(servers.RedisCluster)
 
 var (
 	runningMu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,12 @@ func openRedis(t *testing.T) (*goredis.Client, *fenceredis.Guard) {
 	t.Helper()
 	s, err := redis()
 	servers.Need(t, err)
-	rdb := goredis.NewClient(&goredis.Options{Addr: s.Addr})
+	return openRedisAt(t, s.Addr)
+}
+
+func openRedisAt(t *testing.T, addr string) (*goredis.Client, *fenceredis.Guard) {
+	t.Helper()
+	rdb := goredis.NewClient(&goredis.Options{Addr: addr, MaxRetries: -1})
 	t.Cleanup(func() { rdb.Close() })
 	ok(t, rdb.FlushAll(t.Context()).Err())
 	return rdb, fenceredis.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
@@ -97,8 +103,25 @@ func TestRedisCommands(t *testing.T) {
 	if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := g.Do(t.Context(), lock, nil, fenceredis.Cmd{}); err == nil {
-		t.Error("an empty command was accepted")
+	// What cannot be sent is told before anything is done, also what stands
+	// before it.
+	ok(t, rdb.Del(t.Context(), g.KeyOf("fresh"), "n").Err())
+	for name, cmd := range map[string]fenceredis.Cmd{"empty": {}, "too long": words("RPUSH", "l", fenceredis.MaxWords+1)} {
+		_, err := g.Do(t.Context(), fence.NewGrant("fresh", 7), nil, fenceredis.Cmd{"INCR", "n"}, cmd)
+		if n, _ := rdb.Exists(t.Context(), "n", "l", g.KeyOf("fresh")).Result(); err == nil || n != 0 || !strings.Contains(err.Error(), "command 2 of 2") {
+			t.Errorf("a command that is %s: %v, %d names were written", name, err, n)
+		}
+	}
+	// As many words as there may be, behind others.
+	longest := words("RPUSH", "l", fenceredis.MaxWords)
+	if answers, err := g.Do(t.Context(), lock, nil, fenceredis.Cmd{"INCR", "n"}, longest, longest); err != nil || len(answers) != 3 || answers[2] != int64(2*(fenceredis.MaxWords-2)) {
+		t.Errorf("got %v, %v", answers, err)
+	}
+	// A number beyond Lua's is right where it is kept, and where it is read as
+	// text.
+	answers, err = g.Do(t.Context(), lock, nil, fenceredis.Cmd{"SET", "big", 1 << 58}, fenceredis.Cmd{"INCRBY", "big", 1}, fenceredis.Cmd{"GET", "big"})
+	if err != nil || answers[2] != strconv.Itoa(1<<58+1) {
+		t.Errorf("got %v, %v", answers, err)
 	}
 	// Something else is where the token should be.
 	ok(t, rdb.Set(t.Context(), g.KeyOf("odd"), "zzzzzzzzzzzzzzzzzzzzzz", 0).Err())
@@ -112,6 +135,76 @@ func TestRedisCommands(t *testing.T) {
 	})
 	if err := bySum.Check(t.Context(), fence.NewGrant("k", 6)); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// words is a command of so many words.
+func words(name, key string, count int) fenceredis.Cmd {
+	cmd := fenceredis.Cmd{name, key}
+	for len(cmd) < count {
+		cmd = append(cmd, "x")
+	}
+	return cmd
+}
+
+// What is kept has the name that the documents tell, does not end by itself,
+// and is that of the guard's prefix.
+func TestRedisNames(t *testing.T) {
+	rdb, g := openRedis(t)
+	other := g.WithPrefix("other:")
+	ok(t, g.Check(t.Context(), fence.NewGrant("orders/42", 7)))
+	ok(t, other.Check(t.Context(), fence.NewGrant("orders/42", 5)))
+	for name, token := range map[string]string{"stile-fence:{orders/42}": "7", "other:{orders/42}": "5"} {
+		if got, err := rdb.Get(t.Context(), name).Result(); err != nil || got != token {
+			t.Errorf("%s is %q, %v", name, got, err)
+		}
+		if ttl, err := rdb.TTL(t.Context(), name).Result(); err != nil || ttl != -1 {
+			t.Errorf("%s ends after %v, %v", name, ttl, err)
+		}
+	}
+	if got := other.KeyOf("orders/42"); got != "other:{orders/42}" {
+		t.Errorf("KeyOf returned %q", got)
+	}
+	if n, err := rdb.DBSize(t.Context()).Result(); err != nil || n != 2 {
+		t.Errorf("there are %d names, %v", n, err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a prefix with a brace was taken")
+		}
+	}()
+	g.WithPrefix("a{b}:")
+}
+
+// In a cluster, what a script touches must be in one slot, and be named.
+func TestRedisCluster(t *testing.T) {
+	s, err := redisCluster()
+	servers.Need(t, err)
+	rdb, g := openRedisAt(t, s.Addr)
+	var asked []string
+	watching := fenceredis.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+		asked = keys
+		return rdb.Eval(ctx, script, keys, args...).Result()
+	})
+	for _, key := range []string{"orders/42", "a}b", "{", "a{b}c", "\xff"} {
+		name := "doc:{" + key + "}"
+		_, err := watching.Do(t.Context(), fence.NewGrant(key, 7), []string{name}, fenceredis.Cmd{"SET", name, "text"})
+		if got, _ := rdb.Get(t.Context(), name).Result(); err != nil || got != "text" {
+			t.Errorf("the key %q: %q is written, %v", key, got, err)
+		}
+		if len(asked) != 2 || asked[0] != g.KeyOf(key) || asked[1] != name {
+			t.Errorf("the key %q: the names handed over are %q", key, asked)
+		}
+		if err := g.Check(t.Context(), fence.NewGrant(key, 6)); !errors.Is(err, fence.ErrStale) {
+			t.Errorf("the key %q: %v", key, err)
+		}
+	}
+	if _, err := g.Do(t.Context(), fence.NewGrant("}a", 7), []string{"doc:{}a}"}); err == nil || !strings.Contains(err.Error(), `begins with a }`) {
+		t.Errorf("a key that has no slot of its own: %v", err)
+	}
+	// Redis itself tells of what is elsewhere.
+	if _, err := g.Do(t.Context(), fence.NewGrant("k", 7), []string{"doc"}, fenceredis.Cmd{"SET", "doc", "text"}); err == nil || !strings.Contains(err.Error(), "CROSSSLOT") {
+		t.Errorf("a name in another slot: %v", err)
 	}
 }
 

@@ -37,6 +37,7 @@ func (e *MissingError) Error() string {
 type Server struct {
 	Addr string // host:port
 
+	more []string // addresses that it takes beside Addr
 	dir  string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended and all is read
@@ -81,7 +82,57 @@ func Postgres() (*Server, error) {
 func (s *Server) URL() string { return "postgres://postgres@" + s.Addr + "/postgres?sslmode=disable" }
 
 // Redis starts a Redis that writes nothing to its disk.
-func Redis() (*Server, error) {
+func Redis() (*Server, error) { return startRedis() }
+
+// RedisCluster starts a Redis that is a cluster for itself, with all slots.
+func RedisCluster() (*Server, error) {
+	bus, err := ports.Addr("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(bus)
+	s, err := startRedis("--cluster-enabled", "yes", "--cluster-port", port)
+	if err != nil {
+		ports.Free(bus)
+		return nil, err
+	}
+	s.more = append(s.more, bus)
+	if err := s.ownAllSlots(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ownAllSlots gives the node of a cluster all there is, and waits until it
+// serves them.
+func (s *Server) ownAllSlots() error {
+	conn, err := net.DialTimeout("tcp", s.Addr, patience)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	in := bufio.NewScanner(conn)
+	if fmt.Fprint(conn, "CLUSTER ADDSLOTSRANGE 0 16383\r\n"); !in.Scan() || in.Text() != "+OK" {
+		return fmt.Errorf("Redis took no slots: %q, %v", in.Text(), in.Err())
+	}
+	for {
+		fmt.Fprint(conn, "CLUSTER INFO\r\n")
+		for in.Scan() && !strings.HasPrefix(in.Text(), "cluster_state:") {
+		}
+		switch in.Text() {
+		case "cluster_state:ok":
+			return nil
+		case "cluster_state:fail":
+			time.Sleep(20 * time.Millisecond)
+		default:
+			return fmt.Errorf("Redis does not tell of its cluster: %q, %v", in.Text(), in.Err())
+		}
+	}
+}
+
+func startRedis(args ...string) (*Server, error) {
 	program, err := find("redis-server")
 	if err != nil {
 		return nil, &MissingError{"Redis", "redis-server"}
@@ -91,7 +142,8 @@ func Redis() (*Server, error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(s.Addr)
-	s.cmd = s.command(nil, program, "--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no")
+	s.cmd = s.command(nil, program, append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no"}, args...)...)
 	return s, s.start("eady to accept connections")
 }
 
@@ -229,7 +281,9 @@ func (s *Server) Close() {
 		}
 	}
 	os.RemoveAll(s.dir)
-	ports.Free(s.Addr)
+	for _, addr := range append(s.more, s.Addr) {
+		ports.Free(addr)
+	}
 }
 
 // TB is what Need needs of a *testing.T.
