@@ -17,6 +17,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/stile-lock/stile/client/fence"
 	"github.com/stile-lock/stile/client/fence/fencesql"
 	"github.com/stile-lock/stile/client/fence/fencetest/servers"
 	"github.com/stile-lock/stile/conformance/cluster/rig"
@@ -216,23 +217,30 @@ func TestCron(t *testing.T) {
 	t.Parallel()
 	stile := startNode(t)
 	for _, test := range []struct {
-		name, script string
-		runs         int // of the script
-		succeed      int // of the programs
+		name, limit, script string
+		runs                int // of the script
+		succeed             int // of the programs
 	}{
-		{"once", `echo "$FENCING_TOKEN" >> runs`, 1, 5},
-		{"the first fails", `echo x >> runs; test $(wc -l < runs) -gt 1`, 2, 4},
-		{"the first hangs", `echo x >> runs; test $(wc -l < runs) -gt 1 || exec sleep 60`, 2, 4},
-		{"the first dies", `echo x >> runs; test $(wc -l < runs) -gt 1 || kill -9 $PPID`, 2, 4},
+		{"once", "1h", `echo "$FENCING_TOKEN" >> runs`, 1, 5},
+		{"the first fails", "1h", `echo x >> runs; test $(wc -l < runs) -gt 1`, 2, 4},
+		{"the first hangs", "3s", `echo x >> runs; test $(wc -l < runs) -gt 1 || exec sleep 60`, 2, 4},
+		{"the first dies", "1h", `echo x >> runs; test $(wc -l < runs) -gt 1 || kill -9 $PPID`, 2, 4},
+		{"the first is stopped", "1h", `echo x >> runs; test $(wc -l < runs) -gt 1 || { kill $PPID; sleep 60; }`, 2, 4},
+		{"all fail", "1h", `echo x >> runs; exit 1`, 5, 0},
+		// What each of them has started would write in the time of the others.
+		{"all hang", "1s", `echo x >> runs; (sleep 2; echo late >> runs); sleep 60`, 5, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			key := strings.ReplaceAll(test.name, " ", "-")
+			run := func() *program {
+				return start(t, "cron", "-stile", stile, "-job", key, "-run", "today", "-lease", "3s", "-limit", test.limit,
+					"sh", "-c", "cd "+dir+"; "+test.script)
+			}
 			var programs []*program
 			for range 5 {
-				programs = append(programs, start(t, "cron", "-stile", stile, "-job", key, "-run", "today", "-limit", "3s",
-					"sh", "-c", "cd "+dir+"; "+test.script))
+				programs = append(programs, run())
 			}
 			succeeded, here := 0, 0
 			for _, p := range programs {
@@ -243,8 +251,19 @@ func TestCron(t *testing.T) {
 			}
 			runs, err := os.ReadFile(filepath.Join(dir, "runs"))
 			ok(t, err)
-			if n := bytes.Count(runs, []byte("\n")); n != test.runs || succeeded != test.succeed || here != 1 {
+			if n := bytes.Count(runs, []byte("\n")); n != test.runs || succeeded != test.succeed || here != min(1, test.succeed) {
 				t.Errorf("it ran %d times, %d times to the end; %d of 5 programs succeeded", n, here, succeeded)
+			}
+			if test.succeed < 5 {
+				return
+			}
+			if g, err := fence.ParseGrant(strings.TrimSpace(string(runs))); err != nil || g.Key() != "cron/"+key+"/today" {
+				t.Errorf("the command was given the grant %v, %v", g, err)
+			}
+			// One that is late finds it done.
+			late := run()
+			if !late.wait(t) || !strings.Contains(late.text(), "is done elsewhere") {
+				t.Errorf("one that is late says %q", late.text())
 			}
 		})
 	}

@@ -1,10 +1,13 @@
 // Cron runs a command once for each time that the cron of many machines starts
-// it, on one of them. If that machine dies, or the command fails, another one
-// of them runs it.
+// it, on one of them. The others wait, and the next in line runs it if it fails
+// or takes too long, or if its machine dies.
 //
 //	0 3 * * *  cron -job nightly -limit 10m /usr/local/bin/nightly
 //
-// The clocks of the machines must agree to less than half a minute.
+// Clocks and starts must be less than half a minute apart. A single node that is
+// restarted meanwhile forgets what ran, a cluster does not. A run that takes
+// longer than the interval overlaps the next. A command whose cron was killed by
+// force goes on beside the next try: let what it writes to look at the token.
 package main
 
 import (
@@ -15,9 +18,12 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/stile-lock/stile/client"
+	"github.com/stile-lock/stile/client/fence"
 )
 
 func main() {
@@ -26,43 +32,48 @@ func main() {
 	// Cron starts at full minutes: clocks that are a little apart name the same.
 	run := flag.String("run", time.Now().UTC().Round(time.Minute).Format("2006-01-02T15:04"), "the run's name, the same on all machines")
 	limit := flag.Duration("limit", 10*time.Minute, "how long a run takes at most")
+	lease := flag.Duration("lease", 30*time.Second, "how long after a machine's death the next one runs it")
 	flag.Parse()
 	if *job == "" || flag.NArg() == 0 {
 		log.Fatal("usage: cron -job NAME [options] COMMAND [ARGUMENTS]")
 	}
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	c, err := client.Dial(ctx, *stile, client.RetryFor(5*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-
-	// Each run has a key of its own.
-	key := fmt.Sprintf("cron/%s/%s", *job, *run)
-
-	// All wait in line behind the one that came first: for as long as it may
-	// take, should it die.
-	lock, err := c.Acquire(ctx, key, client.Lease(*limit), client.Wait(*limit+*limit/10))
-	switch {
-	case errors.Is(err, client.ErrTimeout):
-		fmt.Println(key, "is done elsewhere")
-		return
-	case err != nil:
-		log.Fatal(err)
-	}
-	cmd := exec.CommandContext(lock.Context(), flag.Arg(0), flag.Args()[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), fmt.Sprint("FENCING_TOKEN=", lock.Token())) // for what it writes to
-	if err := cmd.Run(); err != nil {
-		lock.Release(ctx) // the next in line tries
+	if err == nil {
+		key := fmt.Sprintf("cron/%s/%s", *job, *run)
+		err = c.Do(ctx, key, func(ctx context.Context, lock *client.Lock) error { return once(ctx, c, lock, *limit) }, client.Lease(*lease))
 		c.Close()
-		log.Fatalf("%s: %v", key, err)
 	}
-	// Done, and not given back: the waits of the others, also of one whose clock
-	// is late, end before this does.
-	//stile:kept until the lease ends, so that no other machine runs it again
-	if err := lock.Keep(ctx, 2**limit+time.Minute); err != nil {
-		log.Fatalf("%s: done, but another machine may run it, too: %v", key, err)
+	if err != nil {
+		log.Fatalf("%s, run %s: %v", *job, *run, err)
 	}
-	fmt.Println(key, "is done here, with token", lock.Token())
+}
+
+// once runs the command if nobody has. That it is done is a key of its own.
+func once(ctx context.Context, c *client.Client, lock *client.Lock, limit time.Duration) error {
+	done := lock.Key() + "/done"
+	switch err := c.Do(ctx, done, func(context.Context, *client.Lock) error { return nil }, client.Wait(-1)); {
+	case errors.Is(err, client.ErrTimeout):
+		fmt.Println(lock.Key(), "is done elsewhere")
+		return nil
+	case err != nil:
+		return err
+	}
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(timed, flag.Arg(0), flag.Args()[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "FENCING_TOKEN="+fence.FormatGrant(lock)) // for what it writes to
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                    // all that it has started ends with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if err := cmd.Run(); err != nil {
+		return err // the next in line tries
+	}
+	//stile:kept to the end of its lease, until all others have looked
+	if _, err := c.Acquire(ctx, done, client.Lease(2*time.Minute), client.Wait(-1)); err != nil {
+		return fmt.Errorf("done, but another machine may run it, too: %w", err)
+	}
+	fmt.Println(lock.Key(), "is done here, with token", lock.Token())
+	return nil
 }
