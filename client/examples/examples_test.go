@@ -134,12 +134,18 @@ func (p *program) signal(s syscall.Signal) { syscall.Kill(-p.cmd.Process.Pid, s)
 // wait waits for its end, and returns whether it succeeded.
 func (p *program) wait(t *testing.T) bool {
 	t.Helper()
+	return p.status(t) == 0
+}
+
+// status waits for its end, and returns its exit status.
+func (p *program) status(t *testing.T) int {
+	t.Helper()
 	select {
-	case err := <-p.done:
-		return err == nil
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(2 * rig.Patience):
 		t.Fatalf("%v does not end", p.cmd.Args)
-		return false
+		return -1
 	}
 }
 
@@ -375,5 +381,45 @@ func TestLicences(t *testing.T) {
 	}
 	if len(uses["licence/1"])+len(uses["licence/2"]) != 6 || len(uses) != 2 {
 		t.Errorf("the licences used: %v", uses)
+	}
+}
+
+// A licence comes back however its use ends, and the command's status is the
+// program's.
+func TestLicenceComesBack(t *testing.T) {
+	t.Parallel()
+	stile := startNode(t)
+	use := func(script string) *program {
+		return start(t, "licences", "-stile", stile, "-count", "1", "-every", "1ms", "-limit", "1h", "sh", "-c", script)
+	}
+	if status := use("exit 7").status(t); status != 7 {
+		t.Errorf("the status is %d", status)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		goesOn := filepath.Join(t.TempDir(), "goes-on")
+		first := use("echo began; (sleep 1; echo x > " + goesOn + "); sleep 60")
+		until(t, "it is used", func() bool { return first.text() != "" })
+		next := use("echo had it")
+		first.signal(sig)
+		if first.wait(t) {
+			t.Errorf("%v: the first succeeded", sig)
+		}
+		if !next.wait(t) { // far sooner than the limit
+			t.Errorf("%v: the next failed: %s", sig, next.text())
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if _, err := os.Stat(goesOn); err == nil {
+			t.Errorf("%v: what it had started went on", sig)
+		}
+	}
+	// Mistakes cost no licence.
+	for _, args := range [][]string{{"-count", "1"}, {"-count", "0", "true"}, {"-count", "-1", "true"}} {
+		p := start(t, "licences", append([]string{"-stile", stile}, args...)...)
+		if p.wait(t) || !strings.Contains(p.text(), "usage: ") {
+			t.Errorf("%q: %s", args, p.text())
+		}
+	}
+	if !use("true").wait(t) {
+		t.Error("the licence is gone")
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/stile-lock/stile/client"
@@ -22,30 +24,31 @@ func main() {
 	count := flag.Int("count", 3, "how many licences there are")
 	every := flag.Duration("every", time.Second, "the shortest time between two uses of one")
 	limit := flag.Duration("limit", time.Hour, "how long a use takes at most")
-	flag.Parse()
-	ctx := context.Background()
+	if flag.Parse(); *count < 1 || flag.NArg() == 0 {
+		log.Fatal("usage: licences [-count 1 OR MORE] [OPTIONS] COMMAND [ARGUMENTS]")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c, err := client.Dial(ctx, *stile, client.RetryFor(5*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close()
 	lock, err := takeAny(ctx, c, *count, *limit)
 	if err != nil {
 		log.Fatal(err)
 	}
 	began := time.Now()
-	cmd := exec.CommandContext(lock.Context(), flag.Arg(0), flag.Args()[1:]...)
+	context.AfterFunc(lock.Context(), stop) // the command ends with its lease
+	cmd := exec.CommandContext(ctx, flag.Arg(0), flag.Args()[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "LICENCE="+lock.Key()), os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // and so does all that it has started
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	failed := cmd.Run()
-	// A use that was shorter than the rate allows is not given back: it ends
-	// by itself when it may, also if this program is gone by then.
-	if left := *every - time.Since(began); left > 0 {
-		err = lock.Keep(ctx, left)
-	} else {
-		err = lock.Release(ctx)
-	}
-	if failed != nil || err != nil {
-		c.Close()
+	//stile:kept until it may be used again, also if this program is gone by then
+	err = lock.Keep(context.WithoutCancel(ctx), max(*every-time.Since(began), time.Millisecond))
+	c.Close()
+	if exit, ok := failed.(*exec.ExitError); ok && exit.Exited() {
+		os.Exit(exit.ExitCode())
+	} else if failed != nil || err != nil {
 		log.Fatalf("%s: %v, %v", lock.Key(), failed, err)
 	}
 }
@@ -54,25 +57,21 @@ func main() {
 // when it has one.
 func takeAny(ctx context.Context, c *client.Client, count int, lease time.Duration) (*client.Lock, error) {
 	ctx, leave := context.WithCancel(ctx)
-	type result struct {
-		lock *client.Lock
-		err  error
-	}
-	results := make(chan result)
+	results := make(chan func() (*client.Lock, error))
 	for i := range count {
 		go func() {
 			lock, err := c.Acquire(ctx, fmt.Sprint("licence/", i+1), client.Lease(lease))
-			results <- result{lock, err}
+			results <- func() (*client.Lock, error) { return lock, err }
 		}()
 	}
-	first := <-results
+	first, err := (<-results)()
 	leave()
 	for range count - 1 {
-		if other := <-results; other.lock != nil && first.lock == nil {
-			first = other
-		} else if other.lock != nil {
-			other.lock.Release(context.Background()) // two came at the same moment
+		if other, failed := (<-results)(); failed == nil && first == nil {
+			first, err = other, nil
+		} else if failed == nil {
+			other.Release(context.WithoutCancel(ctx)) // two came at the same moment
 		}
 	}
-	return first.lock, first.err
+	return first, err
 }
