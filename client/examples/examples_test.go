@@ -2,7 +2,6 @@ package examples
 
 import (
 	"bytes"
-	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,10 +14,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
-
 	"github.com/stile-lock/stile/client/fence"
-	"github.com/stile-lock/stile/client/fence/fencesql"
 	"github.com/stile-lock/stile/client/fence/fencetest/servers"
 	"github.com/stile-lock/stile/conformance/cluster/rig"
 )
@@ -43,6 +39,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building the recipes: %v\n%s", err, out)
 		return 1
 	}
+	defer endPostgres()
 	return m.Run()
 }
 
@@ -65,6 +62,12 @@ func TestLength(t *testing.T) {
 // startNode starts a node of the test's own and returns its address.
 func startNode(t *testing.T) string {
 	t.Helper()
+	return startCluster(t).Addrs()
+}
+
+// startCluster starts a node that can be stopped.
+func startCluster(t *testing.T) *rig.Cluster {
+	t.Helper()
 	c, err := rig.New(rig.Options{Binary: filepath.Join(bin, "stiled"), Nodes: 1, Dir: t.TempDir()})
 	ok(t, err)
 	t.Cleanup(func() {
@@ -76,19 +79,7 @@ func startNode(t *testing.T) string {
 	ok(t, c.StartAll())
 	_, err = c.WaitActive(1, rig.Patience)
 	ok(t, err)
-	return c.Addrs()
-}
-
-// startDatabase starts a PostgreSQL of the test's own.
-func startDatabase(t *testing.T) (*sql.DB, string) {
-	t.Helper()
-	s, err := servers.Postgres()
-	servers.Need(t, err)
-	t.Cleanup(s.Close)
-	db, err := sql.Open("pgx", s.URL())
-	ok(t, err)
-	t.Cleanup(func() { db.Close() })
-	return db, s.URL()
+	return c
 }
 
 // program is a recipe that runs.
@@ -273,80 +264,6 @@ func TestCron(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Of four workers one is killed and one is paused past its lease; each order is
-// shipped once.
-func TestOrders(t *testing.T) {
-	t.Parallel()
-	const orders = 60
-	stile := startNode(t)
-	db, url := startDatabase(t)
-	ok(t, fencesql.Guard{Table: "orders_fence"}.CreateTable(t.Context(), db))
-	// Nothing in the tables keeps an order from being shipped twice.
-	for _, statement := range []string{
-		`CREATE TABLE orders (id BIGINT PRIMARY KEY, shipped BOOLEAN NOT NULL DEFAULT false)`,
-		`CREATE TABLE shipments (order_id BIGINT NOT NULL, token BIGINT NOT NULL)`,
-		fmt.Sprintf(`INSERT INTO orders (id) SELECT generate_series(1, %d)`, orders),
-	} {
-		_, err := db.Exec(statement)
-		ok(t, err)
-	}
-	count := func(what string) (n int) {
-		ok(t, db.QueryRow("SELECT count("+what+") FROM shipments").Scan(&n))
-		return n
-	}
-	var programs []*program
-	for range 4 {
-		programs = append(programs, start(t, "orders", "-stile", stile, "-db", url, "-lease", "500ms", "-work", "100ms"))
-	}
-	until(t, "some are shipped", func() bool { return count("*") > 4 })
-	killed, paused := programs[0], programs[1]
-	killed.signal(syscall.SIGKILL)
-	paused.signal(syscall.SIGSTOP)
-	killed.wait(t)
-	before := count("*")
-	time.Sleep(time.Second) // past the lease
-	until(t, "others go on", func() bool { return count("*") > before })
-	paused.signal(syscall.SIGCONT)
-	for _, p := range programs[1:] {
-		if !p.wait(t) {
-			t.Errorf("a worker failed: %s", p.text())
-		}
-	}
-	if all, distinct := count("*"), count("DISTINCT order_id"); all != orders || distinct != orders {
-		t.Errorf("%d shipments of %d orders, of %d", all, distinct, orders)
-	}
-}
-
-// Five start at once, and one of them migrates.
-func TestMigrate(t *testing.T) {
-	t.Parallel()
-	stile := startNode(t)
-	db, url := startDatabase(t)
-	for round := range 2 {
-		var programs []*program
-		for range 5 {
-			programs = append(programs, start(t, "migrate", "-stile", stile, "-db", url))
-		}
-		migrated := 0
-		for _, p := range programs {
-			if !p.wait(t) || !strings.HasSuffix(p.text(), "ready\n") {
-				t.Errorf("one is not ready: %s", p.text())
-			}
-			if n := strings.Count(p.text(), "migration "); n > 0 {
-				migrated++
-				if n != 3 {
-					t.Errorf("one made %d of the migrations", n)
-				}
-			}
-		}
-		if migrated != 1-round {
-			t.Errorf("round %d: %d migrated", round+1, migrated)
-		}
-	}
-	var email string
-	ok(t, db.QueryRow("SELECT email FROM customer").Scan(&email))
 }
 
 // Six want a licence of two, of which each may be used once a second.

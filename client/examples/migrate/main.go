@@ -7,12 +7,14 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stile-lock/stile/client"
 	"github.com/stile-lock/stile/client/fence/fencesql"
@@ -30,19 +32,18 @@ var migrations = []string{
 func main() {
 	stile := flag.String("stile", "127.0.0.1:5625", "addresses of the lock servers")
 	url := flag.String("db", "", "the database")
+	lease := flag.Duration("lease", 30*time.Second, "how long the others wait for a dead or paused one")
 	flag.Parse()
-	ctx := context.Background()
-	db, err := sql.Open("pgx", *url)
-	if err != nil {
+	config, err := pgx.ParseConfig(*url)
+	c, failed := client.Dial(context.Background(), *stile, client.RetryFor(5*time.Second))
+	if err = errors.Join(err, failed); err != nil {
 		log.Fatal(err)
 	}
-	c, err := client.Dial(ctx, *stile, client.RetryFor(5*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Who comes second finds nothing left to do.
-	err = c.Do(ctx, "migrations/shop", func(ctx context.Context, lock *client.Lock) error { return migrate(ctx, db, lock) },
-		client.Lease(30*time.Second))
+	// One that is paused in its transaction holds up the next, until the database ends it.
+	config.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(lease.Milliseconds())
+	db := stdlib.OpenDB(*config)
+	err = c.Do(context.Background(), "migrations/shop", func(ctx context.Context, lock *client.Lock) error { return migrate(ctx, db, lock) },
+		client.Lease(*lease))
 	c.Close()
 	if err != nil {
 		log.Fatal(err)
@@ -51,29 +52,28 @@ func main() {
 }
 
 func migrate(ctx context.Context, db *sql.DB, lock *client.Lock) error {
-	if err := guard.CreateTable(ctx, db); err != nil {
-		return err
-	}
-	if _, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS migration (number BIGINT PRIMARY KEY)`); err != nil {
-		return err
-	}
-	for number, statement := range migrations {
+	err := guard.CreateTable(ctx, db)
+	for number := 0; err == nil && number < len(migrations); number++ {
 		// One that was paused past its lease is refused here.
-		err := guard.Do(ctx, db, nil, lock, func(tx *sql.Tx) error {
-			result, err := tx.ExecContext(ctx, `INSERT INTO migration VALUES ($1) ON CONFLICT DO NOTHING`, number+1)
-			if err != nil {
-				return err
-			}
-			if added, err := result.RowsAffected(); err != nil || added == 0 {
-				return err // it is there
-			}
-			fmt.Println("migration", number+1)
-			_, err = tx.ExecContext(ctx, statement)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("migration %d: %w", number+1, err)
-		}
+		err = guard.Do(ctx, db, nil, lock, func(tx *sql.Tx) error { return apply(ctx, tx, number) })
 	}
-	return nil
+	return err
+}
+
+// apply looks behind the guard whether there is something left to do.
+func apply(ctx context.Context, tx *sql.Tx, number int) error {
+	var done int
+	_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS migration (number BIGINT PRIMARY KEY)`)
+	if err == nil {
+		err = tx.QueryRowContext(ctx, `SELECT count(*) FROM migration`).Scan(&done)
+	}
+	if err != nil || done > number {
+		return err
+	}
+	fmt.Println("migration", number+1)
+	if _, err := tx.ExecContext(ctx, migrations[number]); err != nil {
+		return fmt.Errorf("migration %d: %w", number+1, err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO migration VALUES ($1)`, number+1)
+	return err
 }

@@ -16,10 +16,10 @@ import (
 	"log"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stile-lock/stile/client"
-	"github.com/stile-lock/stile/client/fence"
 	"github.com/stile-lock/stile/client/fence/fencesql"
 )
 
@@ -32,29 +32,34 @@ func main() {
 	work := flag.Duration("work", 50*time.Millisecond, "how long an order takes")
 	flag.Parse()
 	ctx := context.Background()
-	db, err := sql.Open("pgx", *url)
-	check(err)
-	c, err := client.Dial(ctx, *stile, client.RetryFor(5*time.Second))
-	check(err)
+	config, err := pgx.ParseConfig(*url)
+	c, failed := client.Dial(ctx, *stile, client.RetryFor(5*time.Second))
+	if err = errors.Join(err, failed); err != nil {
+		log.Fatal(err)
+	}
 	defer c.Close()
+	// A worker that is paused within its transaction holds up the next one at
+	// the guard, until the database ends it.
+	config.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(lease.Milliseconds())
+	db := stdlib.OpenDB(*config)
 	for {
 		var id int64
 		err := db.QueryRow(`SELECT id FROM orders WHERE NOT shipped ORDER BY random() LIMIT 1`).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return // all done
 		}
-		check(err)
-		err = c.Do(ctx, fmt.Sprint("orders/", id), func(ctx context.Context, lock *client.Lock) error {
-			time.Sleep(*work) // pack it
-			return guard.Do(ctx, db, nil, lock, func(tx *sql.Tx) error { return ship(ctx, tx, id, lock) })
-		}, client.Lease(*lease), client.Wait(-1))
+		if err == nil {
+			err = c.Do(ctx, fmt.Sprint("orders/", id), func(ctx context.Context, lock *client.Lock) error {
+				time.Sleep(*work) // pack it
+				return guard.Do(ctx, db, nil, lock, func(tx *sql.Tx) error { return ship(ctx, tx, id, lock) })
+			}, client.Lease(*lease), client.Wait(-1))
+		}
 		switch {
 		case errors.Is(err, client.ErrTimeout): // another worker is at it
 			time.Sleep(10 * time.Millisecond)
-		case errors.Is(err, fence.ErrStale), errors.Is(err, client.ErrNotHeld):
-			log.Printf("order %d went to another worker: %v", id, err)
-		default:
-			check(err)
+		case err != nil: // it went to another worker, or something is down: go on
+			log.Printf("order %d: %v", id, err)
+			time.Sleep(200 * time.Millisecond)
 		}
 	}
 }
@@ -70,10 +75,4 @@ func ship(ctx context.Context, tx *sql.Tx, id int64, lock *client.Lock) error {
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE orders SET shipped = true WHERE id = $1`, id)
 	return err
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }
