@@ -147,10 +147,10 @@ func TestOrders(t *testing.T) {
 // ships nothing again, and goes on.
 func TestOrdersPausedWithinTransaction(t *testing.T) {
 	t.Parallel()
-	stile := startNode(t)
 	for _, when := range []string{inTransaction, atCommit} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
+			stile := startNode(t) // the two have orders of the same number
 			db, url := newOrders(t, 1)
 			do(t, db, slow(when, "shipments", "true", 3)...)
 			worker := func(name string) *program {
