@@ -364,10 +364,14 @@ func (s *side) work(ctx context.Context, c *client.Client, tries *atomic.Int64) 
 	return nil
 }
 
+// refusals is how often in a row the holder that is to sleep may be refused
+// before it has read. More is no bad luck: the guard lets nobody through.
+const refusals = 20
+
 // sleep stops a holder that has read and not yet written. On a machine with
 // much to do its lease may be over before it reads; then it tries again.
 func (s *side) sleep(ctx context.Context) error {
-	for {
+	for range refusals {
 		if err := s.sleeper.tell("add"); err != nil {
 			return err
 		}
@@ -383,6 +387,7 @@ func (s *side) sleep(ctx context.Context) error {
 			return fmt.Errorf("the holder that is to sleep said %q", line)
 		}
 	}
+	return fmt.Errorf("the guard refused the holder of the counter %s %d times in a row, each time with a new grant", s.count.name, refusals)
 }
 
 // others waits until every other one has tried to add while the sleeper sleeps,

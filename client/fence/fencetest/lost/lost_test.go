@@ -2,8 +2,11 @@ package lost
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,20 +29,48 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// One round of each fault: without the guard updates are lost, with it none.
-func TestLostUpdates(t *testing.T) {
-	db, err := servers.Postgres()
-	servers.Need(t, err)
-	t.Cleanup(db.Close)
-	stiled, err := servers.BuildStiled(t.TempDir())
+// A guard that lets nobody through ends the run, and not by its being stuck.
+func TestGuardRefusesAll(t *testing.T) {
+	url, stiled := setUpRun(t)
+	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer db.Close()
+	_, err = Run(t.Context(), Options{
+		Rounds: len(Faults), Stiled: stiled, Dir: t.TempDir(), URL: url, Sleeper: []string{os.Args[0]},
+		Round: func(Round, Result) {
+			if _, err := db.Exec("UPDATE stile_fence SET token = $1", int64(math.MaxInt64)); err != nil {
+				t.Error(err)
+			}
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), "round 2") || !strings.Contains(err.Error(), "in a row") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// setUpRun starts a PostgreSQL and builds the node.
+func setUpRun(t *testing.T) (url, stiled string) {
+	t.Helper()
+	db, err := servers.Postgres()
+	servers.Need(t, err)
+	t.Cleanup(db.Close)
+	stiled, err = servers.BuildStiled(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(asSleeper, "yes")
+	return db.URL(), stiled
+}
+
+// One round of each fault: without the guard updates are lost, with it none.
+func TestLostUpdates(t *testing.T) {
+	url, stiled := setUpRun(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	t.Setenv(asSleeper, "yes")
 	result, err := Run(ctx, Options{
-		Rounds: len(Faults), Stiled: stiled, Dir: t.TempDir(), URL: db.URL(), Sleeper: []string{os.Args[0]},
+		Rounds: len(Faults), Stiled: stiled, Dir: t.TempDir(), URL: url, Sleeper: []string{os.Args[0]},
 		Round: func(r Round, _ Result) { t.Logf("%+v", r) },
 	})
 	if err != nil {
