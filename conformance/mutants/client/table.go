@@ -82,7 +82,7 @@ var Mutants = []Mutant{
 	{Name: "no-nonce", Clause: "13.6", Faults: Faults{NoNonce: true},
 		Fails: []string{"C-13.10-same-nonce", "C-13.6-a-nonce-each", "C-13.6-cancel", "C-13.6-cancel-again", "C-13.7-same-nonce", "C-13.7-spent", "C-9.9-not-behind-a-younger", "C-13.11-keep-first-not-held", "C-13.4-cancel-goes-home", "C-13.6-cancel-after-failure", "C-13.6-cancel-pace", "C-9.9-oldest-first"}},
 	{Name: "gives-up-on-loss", Clause: "13.7", Faults: Faults{GivesUpOnLoss: true},
-		Fails: []string{"C-13.13-misfit", "C-13.13-too-long", "C-13.3-reset", "C-13.7-all-before-an-error", "C-13.7-moves-on", "C-13.7-same-nonce", "C-13.7-wait-left", "C-13.6-cancel-after-failure", "C-13.7-anew", "C-9.9-oldest-first", "C-13.7-wait-over"}},
+		Fails: []string{"C-13.13-misfit", "C-13.13-too-long", "C-13.3-reset", "C-13.7-all-before-an-error", "C-13.7-moves-on", "C-13.7-same-nonce", "C-13.7-wait-left", "C-13.6-cancel-after-failure", "C-13.7-anew", "C-9.9-oldest-first", "C-13.7-wait-over", "C-13.7-retry-from-the-loss"}},
 	{Name: "fails-early", Clause: "13.7", Faults: Faults{FailsEarly: true},
 		Fails: []string{"C-13.13-misfit", "C-13.13-too-long", "C-13.3-reset", "C-13.7-all-before-an-error", "C-13.7-each-refusal-once", "C-13.7-moves-on", "C-13.7-one-serves", "C-13.7-same-nonce", "C-13.7-wait-left", "C-13.6-cancel-after-failure", "C-13.7-anew", "C-9.9-oldest-first"}},
 	{Name: "tries-not-begun-anew", Clause: "13.7", Faults: Faults{NeverAnew: true},
