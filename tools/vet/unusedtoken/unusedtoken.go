@@ -31,7 +31,7 @@ lower one:
 Reported is an Exec or ExecContext of database/sql with a constant statement
 that begins with UPDATE, INSERT, DELETE, MERGE or REPLACE, in a function literal
 passed to Do, or between an acquire and its release, if the lock is used for
-nothing but Release, Keep, Renew, Expires and Context, and nothing there is a
+nothing but Release, Keep, Renew, Expires, Lease and Context, and nothing there is a
 guard or another lock. A statement that may guard itself is left out: one with
 ON CONFLICT and the like, or with a name that has fence, token, version,
 revision, generation or epoch in it.

@@ -125,7 +125,7 @@ var (
 
 // LockUse are methods after which whoever had the lock still has to give it
 // back.
-var LockUse = set(Client, "Lock", "Keep", "Renew", "Expires", "Context", "Key")
+var LockUse = set(Client, "Lock", "Keep", "Renew", "Expires", "Lease", "Context", "Key")
 
 // ByToken gives a lock back, or takes it over, by its key and its token.
 var ByToken = set(Client, "Client", "Release", "Adopt")
