@@ -119,6 +119,11 @@ func (w *workers) schedule(ctx context.Context, late *Distribution) {
 	rng := rand.New(rand.NewPCG(w.plan.Seed, 0))
 	period := 1e9 / w.plan.Rate
 	for due := 0.0; int64(due) < w.rec.end; {
+		// Asked by itself: a select takes any case that is ready, and w.due is so
+		// nearly always.
+		if ctx.Err() != nil {
+			return
+		}
 		now := w.now()
 		if int64(due) > now {
 			w.clock.sleep(min(time.Duration(int64(due)-now), 10*time.Millisecond))
