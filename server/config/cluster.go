@@ -42,16 +42,12 @@ func (c *Config) checkCluster(listen string) error {
 			return fmt.Errorf("--min-in-sync %d needs --replication sync", c.MinInSync)
 		}
 	}
+	if len(list) == 0 {
+		return c.checkAlone()
+	}
 	if c.Replication == "sync" && len(list) < 2 {
 		c.Warnings = append(c.Warnings, "--replication sync changes nothing without other nodes in --peers: there is no standby")
 	}
-	if len(list) == 0 {
-		if c.ClusterSecretFile != "" {
-			c.Warnings = append(c.Warnings, "--cluster-secret-file changes nothing without --peers: this node is alone")
-		}
-		return nil
-	}
-
 	if c.Self, err = c.self(listen); err != nil {
 		return err
 	}
@@ -63,6 +59,48 @@ func (c *Config) checkCluster(listen string) error {
 	}
 	return nil
 }
+
+// checkAlone refuses settings of a node without peers that tell of others: the
+// list was forgotten or lost, and this node would serve beside theirs. Of those
+// that only say when something happens in a cluster it warns.
+func (c *Config) checkAlone() error {
+	for _, s := range []struct {
+		set        bool
+		name, gone string // the setting, and how to be without it
+	}{
+		{c.ClusterSecretFile != "", "--cluster-secret-file " + c.ClusterSecretFile, "remove --cluster-secret-file"},
+		{c.TLSCA != "", "--tls-ca " + c.TLSCA, "remove --tls-ca"},
+		{c.Replication == "sync", "--replication sync", "remove --replication sync"},
+	} {
+		if s.set {
+			return fmt.Errorf("%s is for a node of a cluster, and there are no --peers: without them this node would serve alone, beside an active that the others have; give it the list of --peers, or %s if it is to be alone", s.name, s.gone)
+		}
+	}
+	var idle []string
+	for _, s := range []struct {
+		set  bool
+		name string
+	}{
+		{c.SyncTimeout != syncTimeout, "--sync-timeout"}, {c.Takeback != takebackAuto, "--takeback"}, {c.Heartbeat != heartbeat, "--heartbeat"},
+		{c.FailureTimeout != failureTimeout, "--failure-timeout"}, {c.BootGrace != bootGrace, "--boot-grace"},
+	} {
+		if s.set {
+			idle = append(idle, s.name)
+		}
+	}
+	if len(idle) > 0 {
+		c.Warnings = append(c.Warnings, strings.Join(idle, ", ")+": of no effect without --peers; this node is alone, and is active whatever other nodes there are")
+	}
+	return nil
+}
+
+// What settings are that nobody has set; Config has it as text.
+const (
+	syncTimeout    = time.Second
+	heartbeat      = 200 * time.Millisecond
+	failureTimeout = time.Second
+	bootGrace      = time.Second
+)
 
 // self finds this node in the list of peers.
 func (c *Config) self(listen string) (int, error) {

@@ -138,6 +138,11 @@ func TestPeersThatAreWrong(t *testing.T) {
 		{[]string{"--min-in-sync=3", three, "--advertise=node1:5625", "--replication=sync"}, []string{"--min-in-sync 3", "0 to 2"}},
 		{[]string{"--min-in-sync=1", "--peers=127.0.0.1:5625", "--replication=sync"}, []string{"--min-in-sync 1", "0 to 0"}},
 
+		// Who has lost the list must not serve beside the others.
+		{[]string{"--cluster-secret-file", secret}, []string{"--cluster-secret-file " + secret, "no --peers", "give it the list of --peers, or remove --cluster-secret-file"}},
+		{[]string{"--cluster-secret-file", secret, "--peers="}, []string{"--cluster-secret-file", "no --peers"}},
+		{[]string{"--replication=sync"}, []string{"--replication sync", "no --peers", "remove --replication sync"}},
+
 		// A secret for each of the two.
 		{[]string{three, "--listen=10.0.0.1:5625", "--advertise=node1:5625"}, []string{"--listen 10.0.0.1:5625", "--secret-file"}},
 		{[]string{three, "--listen=10.0.0.1:5625", "--advertise=node1:5625", "--cluster-secret-file", secret}, []string{"--listen", "give --secret-file"}},
@@ -159,6 +164,7 @@ func TestClusterWarnings(t *testing.T) {
 		args []string
 		want []string // a part of each warning
 	}{
+		{nil, nil},
 		{[]string{"--peers=127.0.0.1:1,127.0.0.1:5625"}, nil},
 		{[]string{"--peers=127.0.0.1:1,127.0.0.1:5625", "--replication=sync", "--min-in-sync=1"}, nil},
 		{[]string{"--peers=127.0.0.1:1,127.0.0.1:5625", "--insecure"}, nil},
@@ -166,9 +172,13 @@ func TestClusterWarnings(t *testing.T) {
 		{beyond("--secret-file="+secret, "--insecure"), []string{"INSECURE: :5625 is reachable from other machines, and whoever reaches it can join the cluster"}},
 		{beyond("--cluster-secret-file="+secret, "--insecure"), []string{"asks for no secret"}},
 		{beyond("--insecure"), []string{"asks for no secret", "join the cluster"}},
-		{[]string{"--replication=sync"}, []string{"--replication sync changes nothing"}},
 		{[]string{"--replication=sync", "--peers=127.0.0.1:5625"}, []string{"--replication sync changes nothing"}},
-		{[]string{"--cluster-secret-file=" + secret}, []string{"--cluster-secret-file changes nothing"}},
+		{[]string{"--heartbeat=300ms", "--takeback=manual"}, []string{"--takeback, --heartbeat: of no effect without --peers"}},
+		{[]string{"--sync-timeout=2s"}, []string{"--sync-timeout: of no effect"}},
+		{[]string{"--failure-timeout=2s"}, []string{"--failure-timeout: of no effect"}},
+		{[]string{"--boot-grace=2s"}, []string{"--boot-grace: of no effect"}},
+		{[]string{"--boot-grace=1s", "--takeback=auto", "--sync-timeout=1s", "--heartbeat=200ms", "--failure-timeout=1s", "--replication=async", "--min-in-sync=0", "--cluster-secret-file="}, nil},
+		{[]string{"--peers=127.0.0.1:5625", "--cluster-secret-file=" + secret, "--takeback=manual"}, nil},
 		{[]string{"--peers=node1:5625,node2:5625", "--advertise=node1:5625"}, []string{"--listen 127.0.0.1:5625 is reachable from this machine only"}},
 		{[]string{"--peers=127.0.1.1:5625,127.0.1.2:5625", "--advertise=127.0.1.1:5625"}, nil},
 		{[]string{"--peers=node1:5625", "--advertise=node1:5625"}, nil},

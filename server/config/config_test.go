@@ -131,6 +131,7 @@ var settings = map[string][3]struct {
 
 // needs has flags without which a setting's values are refused.
 var needs = map[string][]string{
+	"replication":     {"--peers=127.0.0.1:5625"},
 	"min-in-sync":     {"--replication=sync", "--peers=10.0.0.1:1,127.0.0.1:5625,10.0.0.3:1"},
 	"heartbeat":       {"--failure-timeout=30s"},
 	"failure-timeout": {"--heartbeat=10ms"},

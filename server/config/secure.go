@@ -126,8 +126,6 @@ func (c *Config) checkTLS() error {
 		return errors.New("--tls-client-ca needs --tls-cert and --tls-key: without them no TLS is spoken, and nobody can show a certificate")
 	case c.TLSCA != "" && c.TLSCert == "":
 		return errors.New("--tls-ca needs --tls-cert and --tls-key: the nodes of a cluster speak TLS to each other if each has a certificate")
-	case c.TLSCA != "" && len(c.Peers) == 0:
-		c.Warnings = append(c.Warnings, "--tls-ca changes nothing without --peers: this node is alone, and dials nobody")
 	}
 	return nil
 }

@@ -32,9 +32,7 @@ func TestTLSSettings(t *testing.T) {
 			t.Errorf("%q: %q", args, c.Warnings)
 		}
 	}
-	if c := parse(t, with("--tls-ca", ca.File)...); len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "--tls-ca changes nothing") {
-		t.Errorf("%q", c.Warnings)
-	}
+	refused(t, with("--tls-ca", ca.File), "--tls-ca "+ca.File, "no --peers", "remove --tls-ca")
 	for _, tt := range []struct {
 		args  []string
 		parts []string
