@@ -140,8 +140,7 @@ func (m *Machine) successor() (p *peer, why string, takeback bool) {
 func (m *Machine) best(ok func(*peer) bool) *peer {
 	var found *peer
 	for _, p := range m.peers {
-		stopping := p.st.Stopping && !broken.Rule("stopping-successor")
-		if p.reached == live && !p.mismatch && !stopping && !p.st.Unfit && ok(p) && (found == nil || p.rank < found.rank) {
+		if m.unfitFor(p) == noBar && ok(p) && (found == nil || p.rank < found.rank) {
 			found = p
 		}
 	}
@@ -149,10 +148,7 @@ func (m *Machine) best(ok func(*peer) bool) *peer {
 }
 
 // closeBehind reports whether the peer has nearly all of the table.
-func (m *Machine) closeBehind(p *peer) bool {
-	at := m.place()
-	return p.feeding != 0 && p.acked.Reign == at.Reign && p.acked.Pos+closeBehind > at.Pos
-}
+func (m *Machine) closeBehind(p *peer) bool { return m.lacks(p) == noBar }
 
 // stopSuccessor also waits for one that is still syncing.
 func (m *Machine) stopSuccessor() *peer {
@@ -189,23 +185,16 @@ func (m *Machine) stopSuccessor() *peer {
 		}
 	}
 	m.finished = true
-	m.say(slog.LevelWarn, "there is no node to hand over to: locks end with this one")
+	m.say(slog.LevelWarn, "no node can take the role over: locks end with this one", slog.String("why", m.noSuccessor()))
 	return nil
 }
 
 // takebackSuccessor is the highest node that has been fit for the role long
 // enough. Where a higher one is on its way, a lower one does not get it first.
 func (m *Machine) takebackSuccessor() *peer {
-	reach := bit(m.cfg.Self)
+	reach := m.reachable()
 	for _, p := range m.peers {
-		if p.reached == live && !p.mismatch {
-			reach |= bit(p.id)
-		}
-	}
-	for _, p := range m.peers {
-		ok := p.rank < m.rank && p.reached == live && !p.mismatch && !p.st.Stopping && !p.st.Unfit && !p.st.Paused &&
-			m.closeBehind(p) && p.st.Reach|bit(p.id) == p.st.Reach|bit(p.id)|reach
-		if !ok {
+		if p.rank >= m.rank || m.notReady(p, reach) != noBar {
 			p.eligible = 0
 		} else if p.eligible == 0 {
 			p.eligible = m.now
@@ -216,6 +205,35 @@ func (m *Machine) takebackSuccessor() *peer {
 		return nil
 	}
 	return p
+}
+
+// notReady is what keeps the peer from taking the role back. reach are the
+// nodes that it has to reach.
+func (m *Machine) notReady(p *peer, reach uint16) bar {
+	if b := m.unfitFor(p); b != noBar {
+		return b
+	}
+	if p.st.Paused {
+		return justWoken
+	}
+	if b := m.lacks(p); b != noBar {
+		return b
+	}
+	if there := p.st.Reach | bit(p.id); there|reach != there {
+		return reachesLess
+	}
+	return noBar
+}
+
+// reachable has this node, and those that it reaches.
+func (m *Machine) reachable() uint16 {
+	reach := bit(m.cfg.Self)
+	for _, p := range m.peers {
+		if p.reached == live && !p.mismatch {
+			reach |= bit(p.id)
+		}
+	}
+	return reach
 }
 
 // dampTakeback is called by a node that has become active: if it gave the role

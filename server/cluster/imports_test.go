@@ -20,6 +20,7 @@ func TestImports(t *testing.T) {
 		"math/bits": nil,
 		"slices":    nil,
 		"strconv":   nil,
+		"strings":   {"Join"},
 		"time":      {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 
 		"github.com/stile-lock/stile/server/internal/broken": {"Rule"},

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -420,14 +421,21 @@ func (m *Machine) checkList(p *peer) {
 // checkSettings warns of what should be the same everywhere and is not: each
 // node goes by its own.
 func (m *Machine) checkSettings(p *peer) {
-	if p.st.Sync != m.cfg.Sync {
-		m.say(slog.LevelWarn, "a peer has another --replication: what is promised depends on which node is active", slog.Int("peer", int(p.id)),
-			slog.Bool("sync_here", m.cfg.Sync), slog.Bool("sync_there", p.st.Sync))
+	for _, text := range m.differences(&p.st) {
+		m.say(slog.LevelWarn, "a peer has other settings", slog.Int("peer", int(p.id)), slog.String("difference", text))
 	}
-	if theirs := time.Duration(p.st.FailureTimeout); theirs != m.cfg.FailureTimeout {
-		m.say(slog.LevelWarn, "a peer has another --failure-timeout: one may take over while the other is still sure of its role", slog.Int("peer", int(p.id)),
-			slog.Duration("here", m.cfg.FailureTimeout), slog.Duration("there", theirs))
+}
+
+// differences are how the settings of a peer differ that should be the same.
+func (m *Machine) differences(s *Status) (all []string) {
+	if s.Sync != m.cfg.Sync {
+		modes := map[bool]string{false: "async", true: "sync"}
+		all = append(all, fmt.Sprintf("--replication is %s there and %s here: what is promised depends on which node is active", modes[s.Sync], modes[m.cfg.Sync]))
 	}
+	if theirs := time.Duration(s.FailureTimeout); theirs != m.cfg.FailureTimeout {
+		all = append(all, fmt.Sprintf("--failure-timeout is %v there and %v here: one may take over while the other is still sure of its role", theirs, m.cfg.FailureTimeout))
+	}
+	return all
 }
 
 // incompatible says why a peer's list does not go with this node's.

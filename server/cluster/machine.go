@@ -131,6 +131,8 @@ type Machine struct {
 	mode    Mode
 	modeAt  int
 	modeSet bool
+	idle    bool // clients are neither served nor sent to who serves by a node with the table
+	useful  Time // when it last was not
 }
 
 // Action is something to be carried out.
@@ -244,7 +246,7 @@ func New(cfg Config, now Time) *Machine {
 		cfg.Forked = func() bool { return false }
 	}
 	m := &Machine{
-		cfg: cfg, now: now, booted: now, woke: now, lastActive: now,
+		cfg: cfg, now: now, booted: now, woke: now, lastActive: now, useful: now,
 		known: cfg.Known, stored: cfg.Known, tried: cfg.Known.N,
 		fresh: cfg.Known.N == 0, handedTo: -1,
 		takebackWait: cfg.Takeback,

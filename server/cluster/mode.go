@@ -82,8 +82,24 @@ func (m *Machine) witnessed() int {
 	return -1
 }
 
+// complete reports whether this node has the table that is served from.
+func (m *Machine) complete() bool {
+	if m.role == Active {
+		return true
+	}
+	id := m.knownActive()
+	if id < 0 || m.cfg.Forked() {
+		return false
+	}
+	a := m.byID[id]
+	return a != nil && a.st.Role == Active && a.st.Place.Reign == m.place().Reign
+}
+
 func (m *Machine) setMode() {
 	mode, at := m.answer()
+	if m.idle = !(mode == Serve || mode == Redirect && m.complete()); !m.idle {
+		m.useful = m.now
+	}
 	if m.modeSet && mode == m.mode && at == m.modeAt {
 		return
 	}

@@ -52,6 +52,7 @@ import (
 //	receive 1 from 0 go 1 1000.0/5     a message out of the blue; go, prepare,
 //	                                   offer
 //	status [0 …]
+//	why 0              it has its role, as operators see it
 //	hide|show dial log …       kinds of lines: ack, ban, commit, cut, dial,
 //	                           feed, handoff, join, log, offer, status,
 //	                           store, take
@@ -257,6 +258,10 @@ func (w *world) run(a *arguments) {
 		for len(a.args) > 0 {
 			a.node().showStatus()
 		}
+	case "why":
+		n := a.running()
+		a.end()
+		fmt.Fprintf(&w.out, "%s\n", n.m.View().Why)
 	case "hide", "show":
 		for len(a.args) > 0 {
 			w.hidden[a.next()] = a.d.Cmd == "hide"

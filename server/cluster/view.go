@@ -10,7 +10,8 @@ type View struct {
 	ID         uint8  `json:"id"`
 	Rank       int    `json:"rank"` // in the list of peers: 0 is the highest priority
 	Role       string `json:"role"`
-	Why        string `json:"why"`  // it has the role
+	Why        string `json:"why"`  // it has the role, and a node of higher priority has not
+	RoleWhy    string `json:"-"`    // the first half of that
 	Mode       string `json:"mode"` // how clients are answered
 	Place      string `json:"place"`
 	Epoch      string `json:"epoch"` // known, the highest
@@ -28,6 +29,9 @@ type View struct {
 	InSync    []int  `json:"in_sync,omitempty"` // of an active
 	MinInSync int    `json:"min_in_sync,omitempty"`
 	Handoff   string `json:"handoff,omitempty"`
+	// Idle is for how long clients have neither been served here nor sent on by a
+	// node that has the table; 0: they are.
+	Idle time.Duration `json:"-"`
 	// How often it became active, gave the role away by a handoff, and stepped
 	// down for another active, since it was started.
 	Promotions uint64     `json:"promotions"`
@@ -47,6 +51,7 @@ type PeerView struct {
 	There    bool     `json:"there,omitempty"`    // not reached, and yet it answers: a misfit
 	Problem  string   `json:"problem,omitempty"`  // why it is not reached, or not fed
 	Mismatch bool     `json:"-"`                  // its peers list does not go with ours
+	Differs  []string `json:"-"`                  // how its settings differ that should be the same everywhere
 	Fed      bool     `json:"fed"`                // by this node
 	Lag      *uint64  `json:"lag,omitempty"`      // records of the stream it has not applied; missing: it has none of this reign yet
 	LagS     *float64 `json:"lag_s,omitempty"`    // of an active: for how long it has not had all there is; missing: as lag
@@ -61,14 +66,16 @@ func (m *Machine) View() View {
 		Promotions: m.promotions, Handoffs: m.given, StepDowns: m.stepDowns, PeerViews: []PeerView{},
 		Active: m.knownActive(), Unfit: m.unfit, Stopping: m.stopping, Sync: m.cfg.Sync, MinInSync: m.cfg.MinInSync,
 	}
+	if m.idle {
+		v.Idle = m.now - m.useful
+	}
+	v.Complete = m.complete()
 	if m.role == Active {
-		v.Active, v.Complete = int(m.cfg.Self), true
-	} else if a := m.byID[max(0, v.Active)]; v.Active >= 0 && a != nil {
-		v.Complete = a.st.Role == Active && a.st.Place.Reign == at.Reign
-		if v.Complete {
-			behind := a.st.Place.Pos - min(a.st.Place.Pos, at.Pos)
-			v.Behind = &behind
-		}
+		v.Active = int(m.cfg.Self)
+	} else if v.Complete {
+		place := m.byID[uint8(v.Active)].st.Place
+		behind := place.Pos - min(place.Pos, at.Pos)
+		v.Behind = &behind
 	}
 	beside := -1
 	for _, p := range m.peers {
@@ -81,6 +88,8 @@ func (m *Machine) View() View {
 		v.Why = fmt.Sprintf("node %d is there and may be active, but there can be no link with it: see its problem", beside)
 	case m.role == Candidate:
 		v.Why = "it is about to become active"
+	case m.unfit && m.role != Active && v.Active < 0:
+		v.Why = "it can't store epochs, so it can't become active"
 	case v.Why != "":
 	case m.role == Joining:
 		v.Why = "it waits until each peer has answered, or its time is over"
@@ -89,14 +98,20 @@ func (m *Machine) View() View {
 	default:
 		v.Why = "it waits for a node to become active"
 	}
+	v.RoleWhy = v.Why
 	if m.handoff != nil {
 		v.Handoff = m.handoff.why
+	} else if m.role == Active && !m.stopping {
+		if back := m.notBack(); back != "" {
+			v.Why += "; " + back
+		}
 	}
 	for _, p := range m.peers {
 		pv := PeerView{ID: p.id, Rank: p.rank, Role: "unknown", Reached: p.reached == live, Mismatch: p.mismatch, Fed: p.feeding != 0,
 			There: m.there(p) && (p.saidThere || !p.out.up)}
 		if p.reached == live {
 			pv.Role, pv.Epoch = p.st.Role.String(), p.st.Known.String()
+			pv.Differs = m.differences(&p.st)
 		}
 		if p.echo > 0 {
 			s := time.Duration(m.now - p.echo).Round(time.Millisecond).Seconds()

@@ -372,10 +372,12 @@ func (h *Host) Status() (s member.Status) {
 	status := func(time.Duration) {
 		s = h.member.Status()
 		for i := range s.PeerViews {
-			if p := &s.PeerViews[i]; p.Problem == "" && !p.Reached {
+			p := &s.PeerViews[i]
+			if p.Problem == "" && !p.Reached {
 				p.Problem = h.unreached[p.ID].why
-			} else if p.Problem == "" {
-				p.Problem = h.asked[p.ID].difference
+			}
+			if d := h.asked[p.ID].difference; d != "" && p.Reached {
+				p.Differs = append(p.Differs, d)
 			}
 		}
 		close(got)

@@ -142,7 +142,8 @@ func TestTermsOfPeers(t *testing.T) {
 		for _, h := range hosts {
 			until("problem "+problem, func() bool {
 				p := h.Status().PeerViews[0]
-				return p.Reached && (p.Problem == "") == (problem == "") && strings.Contains(p.Problem, problem)
+				said := strings.Join(p.Differs, "")
+				return p.Reached && p.Problem == "" && (said == "") == (problem == "") && strings.Contains(said, problem)
 			})
 		}
 	}
@@ -152,7 +153,9 @@ func TestTermsOfPeers(t *testing.T) {
 	hosts[1].SetClientSecrets(set("new", "newer"))
 	see("")
 	hosts[0].SetClientSecrets(nil)
-	until("one asks for none", func() bool { return strings.Contains(hosts[1].Status().PeerViews[0].Problem, "for no secret") })
+	until("one asks for none", func() bool {
+		return strings.Contains(strings.Join(hosts[1].Status().PeerViews[0].Differs, ""), "for no secret")
+	})
 	hosts[0].SetClientSecrets(set("newer"))
 	see("")
 	for id := range logs {

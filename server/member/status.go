@@ -14,7 +14,6 @@ type Status struct {
 // Status is called from the owner's goroutine, like all else.
 func (m *Member) Status() Status {
 	s := Status{View: m.roles.View(), Conflicts: m.conflicts, Syncing: !m.active && m.receiver.Syncing()}
-	s.Complete = s.Complete && !m.forked
 	for i := range s.PeerViews {
 		s.PeerViews[i].Addr = m.cfg.Addr(s.PeerViews[i].ID)
 	}
