@@ -144,7 +144,7 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return w, false, errors.New("connected, but it does not answer")
+		return w, false, m.silent(o.peer)
 	case wasClosed(err) && m.cfg.TLS != nil:
 		// A process has just been there.
 		return w, false, misfit{fmt.Errorf("connected over TLS, but then %w: %w", errNoWord, err)}
@@ -156,7 +156,24 @@ func (m *Mesh) greet(nc net.Conn, o *out) (w welcome, refused bool, err error) {
 		return w, false, asMisfit(fmt.Errorf("connected, but then: %w", err))
 	}
 	w, err = m.prove(nc, said, challenge)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = m.silent(o.peer)
+	}
 	return w, false, err
+}
+
+// silent is the error of a dial that a kernel has answered, and nobody since. So
+// does a process that is stopped; and one that waits for a line of text while
+// it is greeted in TLS.
+func (m *Mesh) silent(peer uint8) error {
+	const hangs = "its process hangs or is stopped, or its machine is overloaded"
+	switch before := m.linked[peer].Load(); {
+	case m.cfg.TLS == nil:
+		return errors.New("connected, but it does not answer: " + hangs)
+	case before:
+		return errors.New("connected, but it does not answer: " + hangs + "; or it was started anew, without --tls-cert")
+	}
+	return errors.New("connected, but it does not answer as TLS: does it have --tls-cert? If it has, " + hangs)
 }
 
 // prove is the rest of it, when the other side has said a word.
@@ -209,7 +226,7 @@ func (m *Mesh) prove(nc net.Conn, said []byte, challenge [1 + nonceSize]byte) (w
 }
 
 // secure is the dialer's TLS.
-func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.Conn, refused bool, err error) {
+func (m *Mesh) secure(ctx context.Context, nc net.Conn, peer uint8, addr string) (over net.Conn, refused bool, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, false, err
@@ -228,7 +245,7 @@ func (m *Mesh) secure(ctx context.Context, nc net.Conn, addr string) (over net.C
 	case errors.As(err, &plain):
 		return nil, false, misfit{errors.New("it does not speak TLS; give all nodes --tls-cert, or none")}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, false, errors.New("connected, but it does not answer as TLS; does it have --tls-cert?")
+		return nil, false, m.silent(peer)
 	case wasClosed(err):
 		return nil, true, fmt.Errorf("connected, but then %w: %w", errNoWord, err)
 	}

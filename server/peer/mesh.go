@@ -148,6 +148,8 @@ type Mesh struct {
 	gen atomic.Uint64            // the last connection's number
 	up  [256]atomic.Pointer[out] // those that Send works on, by peer
 
+	linked [256]atomic.Bool // there was one, by peer
+
 	mu         sync.Mutex
 	closed     bool
 	outs       map[uint8]*out // the last one of each peer, also after its end

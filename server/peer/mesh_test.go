@@ -849,11 +849,11 @@ func TestRefusedOrSilent(t *testing.T) {
 		{name: "closed at once", serve: func(net.Conn) {}, refused: true},
 		{name: "reset at once", serve: func(nc net.Conn) { reset(nc) }, refused: true},
 		{name: "closed after the line", serve: func(nc net.Conn) { nc.Read(make([]byte, 256)) }, refused: true},
-		{name: "silent", serve: func(nc net.Conn) { io.Copy(io.Discard, nc) }, text: "does not answer"},
+		{name: "silent", serve: func(nc net.Conn) { io.Copy(io.Discard, nc) }, text: "does not answer: its process hangs or is stopped"},
 		{name: "silent after the challenge", serve: func(nc net.Conn) {
 			nc.Write(append([]byte{1}, make([]byte, 16)...))
 			io.Copy(io.Discard, nc)
-		}},
+		}, text: "its process hangs or is stopped"},
 		{name: "closed after the challenge", serve: func(nc net.Conn) {
 			nc.Read(make([]byte, 256))
 			nc.Write(append([]byte{1}, make([]byte, 16)...))

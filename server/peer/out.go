@@ -187,6 +187,7 @@ func (m *Mesh) runOut(o *out) {
 		m.up[o.peer].Store(o)
 	}
 	m.mu.Unlock()
+	m.linked[o.peer].Store(true)
 	m.emit(Event{Kind: OutUp, Peer: o.peer, Gen: o.gen, Boot: w.boot, Hello: w.hello})
 
 	var writer sync.WaitGroup
@@ -297,7 +298,7 @@ func (m *Mesh) try(ctx context.Context, o *out) (nc net.Conn, w welcome, refused
 	stop := context.AfterFunc(o.life, func() { reset(dialed) })
 	if m.cfg.TLS != nil {
 		var over net.Conn
-		if over, refused, err = m.secure(ctx, nc, addr); err == nil {
+		if over, refused, err = m.secure(ctx, nc, o.peer, addr); err == nil {
 			nc = over
 		}
 	}

@@ -248,3 +248,35 @@ func TestSetSecret(t *testing.T) {
 	a.Dial(2)
 	next(t, a.outs, OutUp)
 }
+
+// A peer whose connection is taken, and that says nothing, may have no TLS; one
+// that has been linked with most likely hangs.
+func TestTLSSilent(t *testing.T) {
+	ca := testca.New(t, "ours")
+	cert, key := ca.Issue("node", []string{"127.0.0.1"}, nil)
+	files := certs.Files{Cert: cert, Key: key, ClientCA: ca.File}
+	silent := listen(t).Addr().String() // the kernel takes what nobody accepts
+	const hangs, without = "its process hangs or is stopped", "--tls-cert"
+	for _, linked := range []bool{false, true} {
+		a, _ := tlsNode(t, 1, "", files)
+		first, then := without, hangs
+		if linked {
+			b, addr := tlsNode(t, 2, "", files)
+			a.book.set(2, addr)
+			b.book.set(1, "")
+			a.Dial(2)
+			next(t, a.outs, OutUp)
+			a.Cut(2)
+			next(t, a.outs, OutLost)
+			first, then = hangs, without
+		}
+		a.cfg.HandshakeTimeout = short
+		a.book.set(2, silent)
+		a.Dial(2)
+		e := next(t, a.outs, DialFailed)
+		said := e.Err.Error()
+		if i, j := strings.Index(said, first), strings.Index(said, then); e.Refused || e.Misfit || i < 0 || j < i {
+			t.Errorf("linked before: %v; refused %v, a misfit %v: %s", linked, e.Refused, e.Misfit, said)
+		}
+	}
+}
