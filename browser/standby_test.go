@@ -46,6 +46,6 @@ func TestStandby(t *testing.T) {
 
 	ok(t, c.Node(1).Start())
 	p.shows("#changes li:first-child", "Node 0, "+addr+", is reached again")
-	p.shows("#active-why", "Node 0, which has priority, is reached and has the table: it gets the role as --takeback says.")
+	p.shows("#active-why", "node 0, of higher priority, does not get the role back by itself (--takeback manual).")
 	p.picture("take-back-pending")
 }

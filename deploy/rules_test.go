@@ -93,6 +93,11 @@ func TestRulesFire(t *testing.T) {
 			[]string{`{certificate="node", instance="a", job="stile"} 863400`}},
 		{"StileCertificateEnds", "in ten days", `stile_certificate_expiry_timestamp_seconds{certificate="node"} 864000x10`, "10m", nil},
 		{"StileCertificateEnds", "it has ended", `stile_certificate_expiry_timestamp_seconds{certificate="node"} 60x10`, "10m", []string{`{certificate="node"} -540`}},
+		{"StilePeerSettingsDiffer", "one of two differs",
+			`stile_peer_settings_differ{instance="a", peer="1"} 0x20
+			stile_peer_settings_differ{instance="a", peer="2"} 0x5 1x15`, "15m", []string{`{__name__="stile_peer_settings_differ", instance="a", peer="2"} 1`}},
+		{"StileReloadFailed", "a reload fails", `stile_reload_failed{instance="a"} 0x5 2x5`, "10m", []string{`{__name__="stile_reload_failed", instance="a"} 2`}},
+		{"StileReloadFailed", "and then succeeds", `stile_reload_failed{instance="a"} 0x2 2x5 0x5`, "10m", nil},
 		{"StileLogLost", "lines are lost", `stile_log_lines_lost_total{instance="a"} 0x5 50x5`, "10m", []string{`{instance="a"} 50`}},
 	} {
 		t.Run(tt.alert+"/"+tt.name, func(t *testing.T) {

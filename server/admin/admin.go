@@ -6,11 +6,9 @@ package admin
 import (
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +45,12 @@ type Config struct {
 	LogLost func() uint64
 	// Certificates are the ends of those that the node needs; nil: it needs none.
 	Certificates func() []certs.End
+	// FailedReloads are those of the latest SIGHUP; nil: there is nothing to read
+	// anew.
+	FailedReloads func() []FailedReload
+	// Unfit is, of a node alone, why it can't store its next epoch; nil: the node
+	// is in a cluster, whose status has it.
+	Unfit func() error
 }
 
 const (
@@ -118,7 +122,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /status", s.reader(s.status))
 	mux.Handle("GET /keys", s.reader(s.keys))
 	mux.Handle("GET /events", s.reader(s.events.serve))
-	scrape := promhttp.HandlerFor(metrics.New(s.snapshot), promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	scrape := promhttp.HandlerFor(metrics.New(func() metrics.Snapshot { snap, _ := s.snapshot(); return snap }), promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux.Handle("GET /metrics", s.reader(scrape.ServeHTTP))
 	mux.Handle("POST /break", s.changer(s.breakLock))
 	page.Mount(mux)
@@ -131,7 +135,8 @@ func (s *Server) handler() http.Handler {
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	said, ready := s.readiness(s.cluster())
+	h := s.health()
+	said, ready := h.ready(h.findings())
 	if !ready {
 		http.Error(w, said, http.StatusServiceUnavailable)
 		return
@@ -148,38 +153,6 @@ func (s *Server) cluster() *member.Status {
 	return &c
 }
 
-// readiness says whether the node is of use to clients: it answers them, or
-// sends them to who does and could take over from that.
-func (s *Server) readiness(c *member.Status) (said string, ready bool) {
-	switch {
-	case s.cfg.Node.Stopping():
-		return "stopping", false
-	case c != nil:
-		return readiness(c)
-	}
-	return "ok", true
-}
-
-func readiness(c *member.Status) (said string, ready bool) {
-	switch {
-	case c.Mode == cluster.Serve.String() && c.Sync && len(c.InSync) == 0:
-		return "ok: active, and no standby is in sync: what is answered now is lost if this node dies", true
-	case c.Mode == cluster.Serve.String():
-		return "ok: active", true
-	case c.Mode == cluster.Redirect.String() && !c.Complete:
-		return fmt.Sprintf("not ready: standby that has not got the table of node %d, which is active, yet; clients are sent there", c.Active), false
-	case c.Mode == cluster.Redirect.String():
-		return fmt.Sprintf("ok: standby, node %d is active", c.Active), true
-	case c.Mode == cluster.Refuse.String():
-		return fmt.Sprintf("not ready: active, but %d standbys are in sync, and --min-in-sync wants %d: clients get no-active", len(c.InSync), c.MinInSync), false
-	}
-	said = "not ready: " + c.Role + ", clients are answered by: " + c.Mode
-	if c.Mode == cluster.Hold.String() && slices.ContainsFunc(c.PeerViews, func(p cluster.PeerView) bool { return p.There }) {
-		said += ": " + c.Why
-	}
-	return said, false
-}
-
 func role(c *member.Status) string {
 	if c == nil {
 		return cluster.Active.String()
@@ -187,18 +160,30 @@ func role(c *member.Status) string {
 	return c.Role
 }
 
-// snapshot is the node as a scrape sees it.
-func (s *Server) snapshot() metrics.Snapshot {
-	c := s.cluster()
-	_, ready := s.readiness(c)
+// health is what the readiness and the problems of the node come from.
+func (s *Server) health() health {
+	h := health{now: time.Now(), stopping: s.cfg.Node.Stopping(), cluster: s.cluster()}
+	if s.cfg.Unfit != nil {
+		h.unfit = s.cfg.Unfit()
+	}
+	if s.cfg.Certificates != nil {
+		h.certificates = s.cfg.Certificates()
+	}
+	if s.cfg.FailedReloads != nil {
+		h.reloads = s.cfg.FailedReloads()
+	}
+	return h
+}
+
+// snapshot is the node as a scrape sees it, and its problems.
+func (s *Server) snapshot() (metrics.Snapshot, []string) {
+	h := s.health()
+	found := h.findings()
+	_, ready := h.ready(found)
 	serving, _ := s.cfg.Node.Serving()
 	var logLost uint64
 	if s.cfg.LogLost != nil {
 		logLost = s.cfg.LogLost()
-	}
-	var ends []certs.End
-	if s.cfg.Certificates != nil {
-		ends = s.cfg.Certificates()
 	}
 	refused := map[string]uint64{}
 	for kind, name := range refusalNames {
@@ -206,10 +191,10 @@ func (s *Server) snapshot() metrics.Snapshot {
 	}
 	return metrics.Snapshot{
 		AdminRefused: refused,
-		Started:      s.cfg.Started, LogLost: logLost, Certificates: ends,
+		Started:      s.cfg.Started, LogLost: logLost, Certificates: h.certificates, FailedReloads: len(h.reloads),
 		Status: s.cfg.Node.Status(), Counts: s.cfg.Node.Counts(), Epoch: s.cfg.Epoch(),
-		Role: role(c), Ready: ready, Serving: serving, Cluster: c,
-	}
+		Role: role(h.cluster), Ready: ready, Serving: serving, Cluster: h.cluster, Unfit: h.unfit != nil || h.cluster != nil && h.cluster.Unfit,
+	}, problems(found)
 }
 
 // state is what /status and /events have in common.
@@ -225,13 +210,7 @@ type state struct {
 }
 
 func (s *Server) state() state {
-	snap := s.snapshot()
-	problems := []string{}
-	for _, e := range snap.Certificates {
-		if p := e.Problem(time.Now()); p != "" {
-			problems = append(problems, p)
-		}
-	}
+	snap, problems := s.snapshot()
 	return state{
 		Problems: problems,
 		Status:   snap.Status, Role: snap.Role, Ready: snap.Ready, Epoch: snap.Epoch,

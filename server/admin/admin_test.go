@@ -16,9 +16,7 @@ import (
 	"time"
 
 	"github.com/stile-lock/stile/server/certs"
-	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/history"
-	"github.com/stile-lock/stile/server/member"
 	"github.com/stile-lock/stile/server/node"
 )
 
@@ -244,32 +242,5 @@ func TestStatusUnderLoad(t *testing.T) {
 	<-stopped
 	if s := n.Status(); s.Held != rounds {
 		t.Errorf("%d held, want %d", s.Held, rounds)
-	}
-}
-
-func TestReadiness(t *testing.T) {
-	for _, tc := range []struct {
-		mode     cluster.Mode
-		complete bool
-		sync     bool
-		inSync   []int
-		ready    bool
-		there    bool
-		said     string
-	}{
-		{mode: cluster.Serve, complete: true, ready: true, said: "ok: active"},
-		{mode: cluster.Serve, complete: true, sync: true, inSync: []int{1}, ready: true, said: "ok: active"},
-		{mode: cluster.Serve, complete: true, sync: true, ready: true, said: "ok: active, and no standby is in sync"},
-		{mode: cluster.Redirect, complete: true, ready: true, said: "ok: standby, node 2 is active"},
-		{mode: cluster.Redirect, said: "not ready: standby that has not got the table of node 2"},
-		{mode: cluster.Hold, complete: true, said: "not ready: standby, clients are answered by: hold\n"},
-		{mode: cluster.Hold, there: true, said: "not ready: standby, clients are answered by: hold: the reason\n"},
-		{mode: cluster.Refuse, complete: true, inSync: []int{1}, said: "not ready: active, but 1 standbys are in sync, and --min-in-sync wants 2"},
-	} {
-		s := member.Status{View: cluster.View{Role: "standby", Mode: tc.mode.String(), Complete: tc.complete, Sync: tc.sync, InSync: tc.inSync, Active: 2, MinInSync: 2,
-			Why: "the reason", PeerViews: []cluster.PeerView{{ID: 2, There: tc.there}}}}
-		if said, ready := readiness(&s); ready != tc.ready || !strings.HasPrefix(said+"\n", tc.said) {
-			t.Errorf("%v, complete %v, in sync %v: %v, %q", tc.mode, tc.complete, tc.inSync, ready, said)
-		}
 	}
 }

@@ -78,7 +78,9 @@ type change struct {
 
 	key
 	Token     uint64  `json:"token,omitempty"`
+	Text      uint64  `json:"token_text,omitempty,string"` // see entry
 	NextToken uint64  `json:"next_token,omitempty"`
+	NextText  uint64  `json:"next_token_text,omitempty,string"`
 	Holder    *client `json:"holder,omitempty"`
 	By        string  `json:"by,omitempty"` // the address of who asked
 }
@@ -87,6 +89,7 @@ func changeOf(e *history.Event) change {
 	c := change{Time: instant(e.Time), Kind: e.Kind, Role: e.Role, Why: e.Why, Active: e.Active, Epoch: e.Epoch}
 	if e.Kind == history.Break {
 		c.key, c.Token, c.NextToken, c.By = keyOf(e.Key), e.Token, e.NextToken, e.By
+		c.Text, c.NextText = c.Token, c.NextToken
 		c.Holder = &client{Name: e.Client, Addr: e.Addr}
 	}
 	return c

@@ -228,6 +228,7 @@ func TestBreak(t *testing.T) {
 	got := decode(t, w.Body.String())
 	for path, want := range map[string]any{
 		"changes.0.kind": "break", "changes.0.key_hex": "ff", "changes.1.key": "door", "changes.1.token": 1.0,
+		"changes.0.token_text": "2", "changes.0.next_token_text": nil, "changes.1.token_text": "1", "changes.1.next_token_text": "3", "changes.2.token_text": nil,
 		"changes.1.next_token": 3.0, "changes.1.holder.client": "shop/7", "changes.1.by": far, "changes.2.kind": "role",
 		"counts.grants_ended.broken": 2.0, "counts.grants.handed_over": 1.0,
 	} {

@@ -118,7 +118,7 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", f.Cert, f.Key, err)
 	}
-	l := &loaded{leaf: cert.Leaf, ends: []End{{Which: Node, Flag: "--tls-cert", File: f.Cert, At: cert.Leaf.NotAfter}}}
+	l := &loaded{leaf: cert.Leaf, ends: []End{{Which: Node, Flag: "--tls-cert", File: f.Cert, At: cert.Leaf.NotAfter, Shut: cert.Leaf.NotAfter}}}
 	if now.After(cert.Leaf.NotAfter) || now.Before(cert.Leaf.NotBefore) {
 		return nil, fmt.Errorf("--tls-cert %s is valid from %s to %s, and now it is %s: get a new one, or set the clock", f.Cert,
 			cert.Leaf.NotBefore.Format(time.RFC3339), cert.Leaf.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
@@ -129,13 +129,13 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 	if w := f.doubts(cert.Leaf); w != "" {
 		l.warnings = append(l.warnings, w)
 	}
-	var clientCA, ca *x509.CertPool
+	var clients, ca *x509.CertPool
 	if f.ClientCA != "" {
 		var all []*x509.Certificate
-		if clientCA, all, err = readPool("--tls-client-ca", f.ClientCA); err != nil {
+		if clients, all, err = readPool(clientCA, f.ClientCA); err != nil {
 			return nil, err
 		}
-		ca, l.ends = clientCA, firstEnd(l.ends, "--tls-client-ca", f.ClientCA, all, now)
+		ca, l.ends = clients, firstEnd(l.ends, clientCA, f.ClientCA, all, now)
 	}
 	if f.CA != "" {
 		var all []*x509.Certificate
@@ -145,7 +145,7 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 		l.ends = firstEnd(l.ends, "--tls-ca", f.CA, all, now)
 	}
 	if f.Host != "" {
-		if err := f.checkPeers(&cert, clientCA, ca); err != nil {
+		if err := f.checkPeers(&cert, clients, ca); err != nil {
 			return nil, err
 		}
 	}
@@ -160,8 +160,8 @@ func (f *Files) load(now time.Time) (*loaded, error) {
 		DynamicRecordSizingDisabled: true,
 	}
 	l.admin = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
-	if clientCA != nil {
-		l.server.ClientAuth, l.server.ClientCAs = tls.RequireAndVerifyClientCert, clientCA
+	if clients != nil {
+		l.server.ClientAuth, l.server.ClientCAs = tls.RequireAndVerifyClientCert, clients
 	}
 	l.dial = &tls.Config{
 		MinVersion:                  tls.VersionTLS12,

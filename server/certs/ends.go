@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -14,6 +15,10 @@ type End struct {
 	Flag  string // which names its file
 	File  string
 	At    time.Time
+	// Shut is when nobody can connect any more: of Node, when it ends; of
+	// Authority, when the last one in --tls-client-ca ends. Zero: nobody has to
+	// show a certificate.
+	Shut time.Time
 }
 
 // What an End is of.
@@ -24,6 +29,9 @@ const (
 	// has, the one that ends first.
 	Authority = "authority"
 )
+
+// clientCA is the flag whose authorities clients have to come from.
+const clientCA = "--tls-client-ca"
 
 const (
 	// endsSoon is how long before its end a certificate is warned of.
@@ -44,6 +52,8 @@ func (e End) Problem(now time.Time) string {
 		return fmt.Sprintf("the certificate in %s has ended at %s: clients and peers refuse new connections; put a new one there and send SIGHUP", e.File, at)
 	case e.Which == Node:
 		return fmt.Sprintf("the certificate in %s ends at %s: put a new one there and send SIGHUP", e.File, at)
+	case e.Shuts(now):
+		return fmt.Sprintf("all authorities in --tls-client-ca have ended, the last at %s: no client can connect; put a successor there and send SIGHUP", e.Shut.UTC().Format(time.RFC3339))
 	case e.over(now):
 		return fmt.Sprintf("an authority in %s (%s) has ended at %s: whoever has a certificate of it is refused; put its successor there, or remove it, and send SIGHUP", e.File, e.Flag, at)
 	}
@@ -51,6 +61,9 @@ func (e End) Problem(now time.Time) string {
 }
 
 func (e End) over(now time.Time) bool { return now.After(e.At) }
+
+// Shuts reports whether nobody can connect any more.
+func (e End) Shuts(now time.Time) bool { return !e.Shut.IsZero() && now.After(e.Shut) }
 
 // Ends are those of the latest files, the node's own first.
 func (c *Certs) Ends() []End { return c.now.Load().ends }
@@ -66,9 +79,13 @@ func firstEnd(ends []End, flag, file string, authorities []*x509.Certificate, no
 			first.At = e
 		}
 	}
+	if flag == clientCA {
+		first.Shut = slices.MaxFunc(authorities, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+	}
 	for i, e := range ends {
 		if e.Which == Authority {
 			if first.At.Before(e.At) {
+				first.Shut = e.Shut // that file has been read before
 				ends[i] = first
 			}
 			return ends

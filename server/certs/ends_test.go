@@ -23,22 +23,29 @@ func TestEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		files [][]*x509.Certificate
-		want  time.Duration
+		want  time.Duration // the first end
+		shut  time.Duration // the last one of the first file
 	}{
-		{"one", [][]*x509.Certificate{{authority(time.Hour)}}, time.Hour},
-		{"the first", [][]*x509.Certificate{{authority(3 * time.Hour), authority(time.Hour), authority(2 * time.Hour)}}, time.Hour},
-		{"of two files", [][]*x509.Certificate{{authority(3 * time.Hour)}, {authority(time.Hour)}}, time.Hour},
-		{"of two files, turned round", [][]*x509.Certificate{{authority(time.Hour)}, {authority(3 * time.Hour)}}, time.Hour},
-		{"one that is over already", [][]*x509.Certificate{{authority(-time.Hour), authority(time.Hour), authority(-time.Minute)}}, time.Hour},
-		{"all are over", [][]*x509.Certificate{{authority(-2 * time.Hour), authority(-time.Hour)}}, -time.Hour},
+		{"one", [][]*x509.Certificate{{authority(time.Hour)}}, time.Hour, time.Hour},
+		{"the first", [][]*x509.Certificate{{authority(3 * time.Hour), authority(time.Hour), authority(2 * time.Hour)}}, time.Hour, 3 * time.Hour},
+		{"of two files", [][]*x509.Certificate{{authority(3 * time.Hour)}, {authority(time.Hour)}}, time.Hour, 3 * time.Hour},
+		{"of two files, turned round", [][]*x509.Certificate{{authority(time.Hour)}, {authority(3 * time.Hour)}}, time.Hour, time.Hour},
+		{"one that is over already", [][]*x509.Certificate{{authority(-time.Hour), authority(time.Hour), authority(-time.Minute)}}, time.Hour, time.Hour},
+		{"all are over", [][]*x509.Certificate{{authority(-2 * time.Hour), authority(-time.Hour)}}, -time.Hour, -time.Hour},
 	} {
 		ends := []End{{Which: Node}}
 		for i, file := range tt.files {
-			ends = firstEnd(ends, "--flag", string(rune('a'+i)), file, now)
+			ends = firstEnd(ends, []string{clientCA, "--tls-ca"}[i], string(rune('a'+i)), file, now)
 		}
-		if len(ends) != 2 || ends[1].Which != Authority || !ends[1].At.Equal(now.Add(tt.want)) {
-			t.Errorf("%s: %+v, want %v from now", tt.name, ends, tt.want)
+		if len(ends) != 2 || ends[1].Which != Authority || !ends[1].At.Equal(now.Add(tt.want)) || !ends[1].Shut.Equal(now.Add(tt.shut)) {
+			t.Errorf("%s: %+v, want %v from now, and %v", tt.name, ends, tt.want, tt.shut)
 		}
+		if e := ends[1]; e.Shuts(e.Shut) || !e.Shuts(e.Shut.Add(1)) || !strings.Contains(e.Problem(e.Shut.Add(1)), "all authorities in --tls-client-ca have ended") {
+			t.Errorf("%s: %q", tt.name, e.Problem(e.Shut.Add(1)))
+		}
+	}
+	if ends := firstEnd([]End{{Which: Node}}, "--tls-ca", "a", []*x509.Certificate{authority(time.Hour)}, now); ends[1].Shuts(now.Add(2*time.Hour)) || ends[1].Problem(now.Add(2*time.Hour)) == "" {
+		t.Errorf("an authority of peers: %+v", ends)
 	}
 
 	end := now.Add(1000 * time.Hour)

@@ -307,7 +307,8 @@ func (n *node) checkLog() {
 // state is what the node says of itself.
 type state struct {
 	Connections, Held, Waiting, Goroutines int
-	Stopping                               bool
+	Stopping, Ready                        bool
+	Problems                               []string
 }
 
 var statusClient = http.Client{

@@ -101,14 +101,27 @@ func TestReload(t *testing.T) {
 
 	write(cert, "broken")
 	write(secret, "not one word\n")
+	if problems := n.state().Problems; len(problems) != 0 {
+		t.Errorf("all is well, and there are problems: %q", problems)
+	}
 	n.signal(syscall.SIGHUP)
 	said("a new file can't be used, the old one stays in force", 2)
+	// Both are problems until a reload succeeds, and do not keep anybody out.
+	n.eventually("both are problems", func(s state) bool {
+		return s.Ready && len(s.Problems) == 2 && strings.Contains(s.Problems[0], "--secret-file") && strings.Contains(s.Problems[1], "--tls-cert")
+	})
 	c, again := dial()
 	if again != now {
 		t.Error("a broken file changed the certificate")
 	}
 	c.ask("H 1 me second-secret", "H 1 ")
 	old.ask("A m -1 600", "A m ")
+	write(secret, "second-secret\n")
+	n.signal(syscall.SIGHUP)
+	n.eventually("one is a problem", func(s state) bool { return len(s.Problems) == 1 && strings.Contains(s.Problems[0], "--tls-cert") })
+	ca.Issue("node", hosts, nil)
+	n.signal(syscall.SIGHUP)
+	n.eventually("none is", func(s state) bool { return len(s.Problems) == 0 })
 	for _, s := range []string{"first-secret", "second-secret", "not one word"} {
 		if strings.Contains(n.stderr(), s) {
 			t.Errorf("the log shows a secret:\n%s", n.stderr())

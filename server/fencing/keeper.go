@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,17 @@ type Keeper struct {
 	clock func() time.Time
 	log   *slog.Logger
 	known uint32 // the highest epoch taken
+
+	failing atomic.Pointer[error] // nil: the last epoch could be stored
+}
+
+// Failing is why the next epoch can't be stored at the moment; nil: it can, or
+// none is wanted.
+func (k *Keeper) Failing() error {
+	if err := k.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // TakeEpoch takes the first epoch of a node: above all that the store knows,
@@ -65,10 +77,12 @@ func (k *Keeper) Run(ctx context.Context) {
 		for {
 			c, err := k.take(ctx)
 			if err == nil {
+				k.failing.Store(nil)
 				k.Reserve(c.Epoch, k.node, c.Start)
 				k.log.Info("took an epoch ahead of need", slog.Uint64("epoch", uint64(c.Epoch)))
 				break
 			}
+			k.failing.Store(&err)
 			k.log.Error("can't take an epoch ahead of need: grants end when this one's tokens are used up",
 				slog.Any("error", err), slog.String("left", fmt.Sprint(k.Left())))
 			select {

@@ -171,6 +171,9 @@ func TestRunOnADiskThatFails(t *testing.T) {
 		if got := log.count("can't take an epoch ahead of need"); got != 4 {
 			t.Errorf("%d attempts in 3.5 s, want 4; log: %s", got, log.buf.String())
 		}
+		if err := k.Failing(); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("it fails for %v", err)
+		}
 		mustNext(t, k.Allocator)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -181,6 +184,9 @@ func TestRunOnADiskThatFails(t *testing.T) {
 		}
 		if got := log.count("took an epoch ahead of need"); got != 1 {
 			t.Errorf("log: %s", log.buf.String())
+		}
+		if err := k.Failing(); err != nil {
+			t.Errorf("it fails still: %v", err)
 		}
 		cancel()
 		synctest.Wait()

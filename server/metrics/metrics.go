@@ -35,6 +35,9 @@ type Snapshot struct {
 	Started      time.Time
 	AdminRefused map[string]uint64 // by reason
 	Certificates []certs.End
+
+	FailedReloads int  // at the latest SIGHUP
+	Unfit         bool // it can't store epochs
 }
 
 // New returns a registry with the metrics of the node, the process and the Go
@@ -108,11 +111,14 @@ var (
 	stopping = gauge("stile_stopping", "1 once the node was asked to end.")
 	epoch    = gauge("stile_epoch", "The epoch of the node's own tokens; 0 if it never was active.")
 	started  = gauge("stile_start_time_seconds", "When the process was started, in seconds since 1970.")
+	unfit    = gauge("stile_unfit", "1 while the node can't store epochs: it can't become active, and serves as long as it has tokens.")
 	logLost  = counter("stile_log_lines_lost_total", "Lines of the log that were lost, as who reads it was too slow, or has gone away.")
 
 	adminRefused = counterBy("stile_admin_refusals_total", "reason", "Requests to the admin port without the right secret: missing, wrong, too-many (wrong ones came from that address, and none is looked at).")
 
 	certificate = gaugeBy("stile_certificate_expiry_timestamp_seconds", "certificate", "When it ends, in seconds since 1970: node (its own), authority (of those in --tls-client-ca and --tls-ca the one that ends first). Missing without TLS.")
+
+	reloadFailed = gauge("stile_reload_failed", "Settings whose files could not be used at the latest SIGHUP: what was there before is in force.")
 
 	connections = gauge("stile_connections", "Clients that are connected.")
 	accepted    = counter("stile_connections_accepted_total", "Connections accepted on the client port, those of peers too.")
@@ -141,9 +147,9 @@ var (
 	conflicts   = counter("stile_conflicts_total", "Keys that were found held on both sides when two actives met.")
 	complete    = gauge("stile_table_complete", "1 if the node has the table that is served from.")
 	syncing     = gauge("stile_syncing", "1 while the node is sent the whole table.")
-	unfit       = gauge("stile_unfit", "1 while the node can't store epochs: it can't become active.")
 	inSync      = gauge("stile_in_sync_standbys", "The standbys that answers wait for; 0 of one that is not active. Missing in async mode.")
 	minInSync   = gauge("stile_min_in_sync_standbys", "What --min-in-sync asks for. Missing in async mode.")
+	differ      = gaugeBy("stile_peer_settings_differ", "peer", "1 if the peer has other settings that should be the same everywhere: what it asks of clients, --replication, --failure-timeout. 0 while it is not reached.")
 	reached     = gaugeBy("stile_peer_reached", "peer", "1 if the node has a live link to the peer with that id.")
 	lagChanges  = gaugeBy("stile_replication_lag_changes", "peer", "Of a node that feeds the peer: changes of the table that the peer has not applied. Missing while the peer has no complete table.")
 	lagSeconds  = gaugeBy("stile_replication_lag_seconds", "peer", "Of an active: for how long the peer has not had all that there is. Missing while the peer has no complete table.")
@@ -185,6 +191,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(stopping, is(s.Status.Stopping))
 	put(epoch, float64(s.Epoch))
 	put(started, float64(s.Started.UnixMilli())/1e3)
+	put(unfit, is(s.Unfit))
 	put(logLost, float64(s.LogLost))
 	for reason, v := range s.AdminRefused {
 		put(adminRefused, float64(v), reason)
@@ -192,6 +199,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, e := range s.Certificates {
 		put(certificate, float64(e.At.Unix()), e.Which)
 	}
+	put(reloadFailed, float64(s.FailedReloads))
 
 	n := s.Counts
 	put(connections, float64(s.Status.Connections))
@@ -230,7 +238,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(conflicts, float64(cl.Conflicts))
 	put(complete, is(cl.Complete))
 	put(syncing, is(cl.Syncing))
-	put(unfit, is(cl.Unfit))
 	if cl.Sync {
 		put(inSync, float64(len(cl.InSync)))
 		put(minInSync, float64(cl.MinInSync))
@@ -238,6 +245,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range cl.PeerViews {
 		id := strconv.Itoa(int(p.ID))
 		put(reached, is(p.Reached), id)
+		put(differ, is(len(p.Differs) > 0), id)
 		if p.Lag != nil {
 			put(lagChanges, float64(*p.Lag), id)
 		}

@@ -40,11 +40,12 @@ func full() Snapshot {
 		Status: node.Status{Connections: 3, Held: 2, Waiting: 1, Kept: 4},
 		Counts: &node.Counts{Refused: map[protocol.Code]uint64{protocol.CodeNotHeld: 9}, Kept: 5, Moved: 6},
 		Epoch:  60, Role: "active", Ready: true, Serving: true,
+		FailedReloads: 2, Unfit: true,
 		AdminRefused: map[string]uint64{"wrong": 3},
 		Certificates: []certs.End{{Which: certs.Node, At: time.Unix(2e9, 0)}, {Which: certs.Authority, At: time.Unix(3e9, 0)}},
 		Cluster: &member.Status{View: cluster.View{
 			Role: "active", Promotions: 2, Sync: true, InSync: []int{1}, MinInSync: 1,
-			PeerViews: []cluster.PeerView{{ID: 1, Reached: true, Lag: &lag, LagS: &lagS, Silent: &silent}, {ID: 2}},
+			PeerViews: []cluster.PeerView{{ID: 1, Reached: true, Lag: &lag, LagS: &lagS, Silent: &silent}, {ID: 2, Differs: []string{"--replication"}}},
 		}},
 	}
 	s.Counts.Granted[lockspace.HandedOver] = 8
@@ -164,6 +165,10 @@ func TestValues(t *testing.T) {
 		{1, "stile_in_sync_standbys", nil},
 		{1, "stile_peer_reached", []string{"1"}},
 		{0, "stile_peer_reached", []string{"2"}},
+		{0, "stile_peer_settings_differ", []string{"1"}},
+		{1, "stile_peer_settings_differ", []string{"2"}},
+		{2, "stile_reload_failed", nil},
+		{1, "stile_unfit", nil},
 		{7, "stile_replication_lag_changes", []string{"1"}},
 		{0.25, "stile_replication_lag_seconds", []string{"1"}},
 	} {

@@ -395,8 +395,6 @@ function drawActive(e) {
     why = because(c.why);
     if (c.mode !== 'serve') { why += ' ' + (reasons[c.mode] ?? ''); good = false; }
     if (c.handoff) why += ` It hands the role over: ${c.handoff}.`;
-    const above = c.peers.filter((p) => p.reached && p.rank < c.rank).sort((a, b) => a.rank - b.rank)[0];
-    if (above) why += ` Node ${above.id}, which has priority, is reached${above.fed && above.lag !== undefined ? ' and has the table' : ''}: it gets the role as --takeback says.`;
   } else if (c.active >= 0) {
     const a = c.peers.find((p) => p.id === c.active);
     head = `Node ${c.active}${a ? ', ' + a.addr + ',' : ''} is active`;
@@ -408,7 +406,7 @@ function drawActive(e) {
     good = false;
   }
   if (e.stopping) why += ' It was asked to stop.';
-  if (c?.unfit) { why += ' It can’t store epochs, so it can’t become active.'; good = false; }
+  if (c?.unfit) good = false; // the problems say so
   lists($('problems'), e.problems, (p) => p, (p) => element('li', '', ...shown(p)), () => {});
   $('problems').hidden = !e.problems.length;
   headline = head;

@@ -139,6 +139,7 @@ func serve(cfg *config.Config, log *slog.Logger, lines *logqueue.Queue) error {
 		ac := admin.Config{
 			Node: n.node, Addr: addr, StateDir: cfg.StateDir, Started: time.Now(), Epoch: n.epoch, Cluster: n.cluster,
 			History: n.history, Secrets: cfg.AdminSecrets, Log: log, LogLost: lines.Lost,
+			FailedReloads: n.lastReload, Unfit: n.unfit,
 		}
 		if cfg.TLS != nil {
 			ac.Certificates = cfg.TLS.Ends

@@ -2,7 +2,9 @@ package main
 
 import (
 	"log/slog"
+	"time"
 
+	"github.com/stile-lock/stile/server/admin"
 	"github.com/stile-lock/stile/server/config"
 )
 
@@ -24,8 +26,10 @@ func (n *running) reload(cfg *config.Config, log *slog.Logger) {
 	if len(all) == 0 {
 		log.Info("SIGHUP: there are no secrets and no certificates to read anew")
 	}
+	var failed []admin.FailedReload
 	for _, r := range all {
 		if r.Err != nil {
+			failed = append(failed, admin.FailedReload{Setting: r.What, Err: r.Err, At: time.Now()})
 			log.Error("SIGHUP: a new file can't be used, the old one stays in force", slog.String("setting", r.What), slog.Any("error", r.Err))
 			continue
 		}
@@ -51,4 +55,14 @@ func (n *running) reload(cfg *config.Config, log *slog.Logger) {
 		}
 		log.Info("SIGHUP: read anew", attrs...)
 	}
+	n.failedReloads.Store(&failed)
+}
+
+// lastReload is what of the latest reload has failed. Each reads all files, so
+// one that succeeds leaves nothing of those before.
+func (n *running) lastReload() []admin.FailedReload {
+	if failed := n.failedReloads.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
+	"github.com/stile-lock/stile/server/admin"
 	"github.com/stile-lock/stile/server/cluster"
 	"github.com/stile-lock/stile/server/config"
 	"github.com/stile-lock/stile/server/fencing"
@@ -22,6 +24,7 @@ type running struct {
 	node     *node.Node
 	epoch    func() uint32
 	cluster  func() member.Status // nil: it is alone
+	unfit    func() error         // why it can't store the next epoch; nil: it is in a cluster
 	history  *history.Log
 	failed   <-chan error // nil: it can't
 	shutdown func(context.Context) error
@@ -30,6 +33,8 @@ type running struct {
 	setClusterSecret func([]byte) // nil: it is alone
 	setSecrets       func([][]byte)
 	setAdminSecrets  func([][]byte) // nil: it has no admin port
+
+	failedReloads atomic.Pointer[[]admin.FailedReload] // of the latest SIGHUP; nil: there was none
 }
 
 // check returns if every shard of the lock table, and the loop of the cluster,
@@ -105,7 +110,7 @@ func alone(nc node.Config, store *fencing.Store, log *slog.Logger) (*running, er
 	past.Add(history.Event{
 		Time: time.Now(), Kind: history.Role, Role: cluster.Active.String(), Why: "it is alone", Epoch: tokens.Epoch(),
 	})
-	return &running{node: n, epoch: tokens.Epoch, history: past, shutdown: n.Shutdown, close: cancel, setSecrets: n.SetSecrets}, nil
+	return &running{node: n, epoch: tokens.Epoch, unfit: tokens.Failing, history: past, shutdown: n.Shutdown, close: cancel, setSecrets: n.SetSecrets}, nil
 }
 
 // loopbackOf is the loopback address that the node listens on, to dial its
