@@ -136,15 +136,24 @@ func (s *Space) adoptGrant(e *entry, c *Change, known bool) (conflict bool) {
 
 func (s *Space) adoptWaiter(e *entry, c *Change) {
 	fp := fingerprintOf(c.Key, &c.Nonce)
-	until := s.limit(c.Wait)
-	if until <= s.now || s.nameOf(fp) != nil || s.isSpent(fp) {
+	until, since := s.limit(c.Wait), s.now-Time(c.Age)
+	if n := s.nameOf(fp); n != nil {
+		// In line here as well: its place is the one here, its age is that of
+		// who asked, who came to the other node first.
+		if r := n.r; r != nil && r.e == e && n.nonce == c.Nonce && since < r.place.since {
+			r.place.since = since
+			s.recordWaiter(r)
+		}
+		return
+	}
+	if until <= s.now || s.isSpent(fp) {
 		return
 	}
 	s.arrivals++
 	r := s.newRequest()
-	r.e, r.since = e, s.now
+	r.e = e
 	r.take(s.newName(fp, &c.Nonce))
-	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked}
+	r.place = Place{arrival: s.arrivals, until: until, asked: c.Asked, since: since}
 	s.detachUntil(r, s.now+Time(s.foreignGrace()))
 	s.recordWaiter(r)
 }

@@ -17,8 +17,9 @@ const (
 	// GrantUndone: Token. The nonce of the grant, if any, is unknown again;
 	// where its waiter got its place back, a WaiterQueued follows.
 	GrantUndone
-	// WaiterQueued: Nonce, Arrival, Wait (left), Asked. The waiter may be in
-	// line already: then these are its new limit and lease.
+	// WaiterQueued: Nonce, Arrival, Wait (left), Asked, Age. The waiter may be in
+	// line already: then these are its new limit and lease, and it is as old as
+	// the greater of the two ages.
 	WaiterQueued
 	// WaiterLeft: Nonce, which is unknown again.
 	WaiterLeft
@@ -49,7 +50,7 @@ type Change struct {
 	Asked   time.Duration // the lease that the waiter asked for, 0: the default
 	Arrival uint64        // orders the waiters of one key
 	Pair    [16]byte      // stands for a key and a nonce, the same on every node; see KeyHash
-	Age     time.Duration // since the nonce was spent, or the grant was made
+	Age     time.Duration // since the nonce was spent, the grant was made, or the waiter asked
 }
 
 // Forever is a wait without a limit.

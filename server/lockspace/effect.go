@@ -54,4 +54,5 @@ type Place struct {
 	arrival uint64
 	until   Time
 	asked   time.Duration
+	since   Time // when it was asked first, on whatever node, as far as this one knows
 }

@@ -18,8 +18,8 @@ func (s *Space) Hold(now Time, a Acquire, until Time) {
 	e := s.enterAsIs(a.Key) // the table may have to stand still
 	r := s.await(e, a.Session, a.Tag)
 	s.arrivals++
-	r.place = Place{arrival: s.arrivals, until: Never, asked: a.Lease}
-	r.noQueue, r.mayQueue, r.since = a.Wait < 0, a.MayQueue, s.now
+	r.place = Place{arrival: s.arrivals, until: Never, asked: a.Lease, since: s.now}
+	r.noQueue, r.mayQueue = a.Wait < 0, a.MayQueue
 	if !a.Nonce.none() {
 		r.name = s.unlistedName(&a.Nonce)
 	}
@@ -36,7 +36,7 @@ func (s *Space) Hold(now Time, a Acquire, until Time) {
 func (s *Space) HeldBack() int { return s.holds.len() }
 
 // Serve makes the oldest of the acquires that were held, as if it came now,
-// but with the limit it came with. It reports whether there are more.
+// but with the limit it came with, and as old as it is. It reports whether there are more.
 func (s *Space) Serve(now Time) (more bool) {
 	s.begin(now)
 	s.mustServe()

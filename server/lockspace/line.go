@@ -69,7 +69,6 @@ type request struct {
 	e       *entry
 	place   Place
 	name    *name  // nil: it has no nonce. Of one that has ended, no other knows it
-	since   Time   // when it was asked, or this node learnt of it
 	token   uint64 // ended, Granted
 
 	// Small fields side by side: a request takes 128 bytes.

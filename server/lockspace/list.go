@@ -15,8 +15,10 @@ type Holding struct {
 // Queued is somebody who waits for a key.
 type Queued struct {
 	Session Session // 0: its connection is gone, or it came from another node
-	Since   Time    // when it was asked; from another node: when this one learnt of it
-	Until   Time    // Never: no limit
+	// Since is when it was asked first. What another node knew of it counts, of
+	// those with a nonce: late by the way of the messages, never early.
+	Since Time
+	Until Time // Never: no limit
 }
 
 func (s *Space) holding(e *entry) Holding {
@@ -87,7 +89,7 @@ func (s *Space) Look(key []byte, most int) (h Holding, first []Queued, ok bool) 
 		p := next.items[0].v
 		next.remove(0)
 		r := p.of.items[p.i].v.request
-		first = append(first, Queued{Session: r.session, Since: r.since, Until: r.place.until})
+		first = append(first, Queued{Session: r.session, Since: r.place.since, Until: r.place.until})
 		for child := 4*p.i + 1; child <= 4*p.i+4; child++ {
 			reach(p.of, child)
 		}

@@ -39,6 +39,7 @@ type mRequest struct {
 	nonce   Nonce
 	asked   time.Duration
 	arrival uint64
+	since   Time // when it was asked first
 	until   Time // own limit, Never for none
 	grace   Time // detached: kept until then
 
@@ -172,7 +173,7 @@ func (m *model) give(r *mRequest) (ok bool) {
 	})
 	m.finish(r, Effect{
 		Kind: Granted, Token: token,
-		Place: Place{arrival: r.arrival, until: r.until, asked: r.asked},
+		Place: Place{arrival: r.arrival, until: r.until, asked: r.asked, since: r.since},
 	})
 	return true
 }
@@ -221,7 +222,7 @@ func (m *model) acquire(now Time, a Acquire) {
 	m.arrival++
 	r := &mRequest{
 		session: a.Session, tag: a.Tag, key: key, nonce: a.Nonce, asked: a.Lease,
-		arrival: m.arrival, until: Never,
+		arrival: m.arrival, since: m.now, until: Never,
 	}
 	switch {
 	case a.Wait > 0:
@@ -250,7 +251,7 @@ func (m *model) acquire(now Time, a Acquire) {
 			}
 		}
 		if old != nil {
-			r.arrival = old.arrival
+			r.arrival, r.since = old.arrival, old.since
 			m.unqueue(old)
 			m.finish(old, Effect{Kind: Refused, Code: protocol.CodeSuperseded})
 		}
@@ -394,7 +395,7 @@ func (m *model) undoGrant(session Session, key string, token uint64, p Place) {
 		return
 	}
 	m.enqueue(&mRequest{
-		key: key, nonce: g.nonce, asked: p.asked, arrival: p.arrival, until: p.until,
+		key: key, nonce: g.nonce, asked: p.asked, arrival: p.arrival, since: p.since, until: p.until,
 		grace: m.now + Time(m.cfg.ReattachGrace),
 	})
 	m.free(g)

@@ -24,7 +24,7 @@ func (s *Space) waiterRow(r *request) Change {
 	}
 	return Change{
 		Kind: WaiterQueued, Key: r.e.key, Nonce: r.name.value(),
-		Wait: wait, Asked: r.place.asked, Arrival: r.place.arrival,
+		Wait: wait, Asked: r.place.asked, Arrival: r.place.arrival, Age: time.Duration(s.now - r.place.since),
 	}
 }
 

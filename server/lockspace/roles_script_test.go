@@ -22,7 +22,7 @@ import (
 //	apply made k 7 [lease=30s] [nonce=n] [age=1h] a change of the node that serves
 //	apply kept k 7 [lease=30s]
 //	apply ended|undone k 7
-//	apply queued k n arrival=3 [wait=5s] [lease=1s]
+//	apply queued k n arrival=3 [wait=5s] [lease=1s] [age=1h]
 //	apply left|spent k n
 //	apply known k n [age=2s]             the nonce was spent long ago
 //	apply seen 7                         the highest token
@@ -30,7 +30,8 @@ import (
 //	hold A k [until=2s] …                an acquire that may not be answered
 //	serve                                one of them; "all": until none is left
 //	end-sessions moved|stopping|no-active
-//	since k                              how long it has been held
+//	since k                              how long it has been held, and who is in
+//	                                     line has waited
 //	offer                                the rows of an offer
 //	forget-ended
 //	install                              the table of the lines below instead,
@@ -202,12 +203,16 @@ func (s *roleScript) run(t *testing.T, d *datadriven.TestData) string {
 		a.end()
 		s.space.ForgetEnded()
 	case "since":
-		h, _, ok := s.space.Look([]byte(a.next()), 0)
+		h, first, ok := s.space.Look([]byte(a.next()), math.MaxInt)
 		a.end()
 		if !ok {
 			return "not held\n"
 		}
-		return fmt.Sprintln(time.Duration(s.now - h.Since))
+		fmt.Fprintln(&out, time.Duration(s.now-h.Since))
+		for _, q := range first {
+			fmt.Fprintf(&out, "  in line: %v\n", time.Duration(s.now-q.Since))
+		}
+		return out.String()
 	case "offer":
 		a.end()
 		rows, more := s.space.Snapshot(true).Next(s.now, math.MaxInt, nil)
@@ -335,6 +340,9 @@ func showChange(c *Change) string {
 		}
 		if c.Asked != 0 {
 			fmt.Fprintf(&b, " lease=%v", c.Asked)
+		}
+		if c.Age != 0 {
+			fmt.Fprintf(&b, " age=%v", c.Age)
 		}
 	case SpentKnown:
 		fmt.Fprintf(&b, " age=%v", c.Age)

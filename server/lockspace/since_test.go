@@ -8,21 +8,13 @@ import (
 // TestSince: how long a key has been held is told of the grant, wherever it was
 // made, and neither a keep nor a change of who serves begins it anew.
 func TestSince(t *testing.T) {
-	config := func() Config {
-		token := uint64(0)
-		return Config{
-			DefaultLease: time.Hour, MaxLease: 100 * time.Hour, ReattachGrace: time.Second,
-			SpentFor: 10 * time.Second, MaxSpent: 100, MaxWaitersPerKey: 100, Record: true,
-			NextToken: func() (uint64, bool) { token++; return token, true },
-		}
-	}
 	key := []byte("k")
 	// The clocks of three nodes have nothing to do with each other.
 	const hour = Time(time.Hour)
 	clocks := []Time{3 * hour, -2 * hour, 1000 * hour}
 	nodes := make([]*Space, 3)
 	for i := range nodes {
-		nodes[i] = New(config())
+		nodes[i] = New(sinceConfig())
 	}
 	pass := func(d time.Duration) {
 		for i := range clocks {
@@ -45,7 +37,7 @@ func TestSince(t *testing.T) {
 		}
 	}
 	copyTo := func(from, to int) {
-		staged := New(config())
+		staged := New(sinceConfig())
 		staged.Follow(clocks[to])
 		rows, more := nodes[from].Snapshot(false).Next(clocks[from], 1000, nil)
 		if more {
@@ -87,7 +79,7 @@ func TestSince(t *testing.T) {
 	}
 
 	// Another active, of another time, takes it over, and its standbys hear of it.
-	other, follows := New(config()), New(config())
+	other, follows := New(sinceConfig()), New(sinceConfig())
 	follows.Follow(0)
 	rows, _ := nodes[1].Snapshot(true).Next(clocks[1], 1000, nil)
 	for i := range rows {

@@ -155,7 +155,7 @@ func (s *Space) Acquire(now Time, a Acquire) {
 		defer s.check()
 	}
 	e := s.enter(a.Key)
-	p := Place{until: Never, asked: a.Lease}
+	p := Place{until: Never, asked: a.Lease, since: s.now}
 	if a.Wait > 0 {
 		p.until = s.now + Time(a.Wait)
 	} else if a.Wait < 0 {
@@ -180,7 +180,7 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 	case e.token == 0 && !s.reserved(e, p.arrival):
 		n := s.nameFor(a, fp)
 		if s.grant(e, a.Session, p.asked, n) {
-			s.stats.grant(Immediate, time.Duration(s.now-s.askedAt(a)))
+			s.stats.grant(Immediate, time.Duration(s.now-p.since))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
 			s.forget(n)
@@ -196,16 +196,8 @@ func (s *Space) acquire(e *entry, a *Acquire, p Place) {
 	case !a.MayQueue || e.line != nil && e.line.attached.len()+e.line.detached >= s.cfg.MaxWaitersPerKey:
 		s.answer(e, a, Refused, protocol.CodeQueueFull, false, p)
 	default:
-		s.queueUp(e, a, p, s.nameFor(a, fp), s.askedAt(a))
+		s.queueUp(e, a, p, s.nameFor(a, fp))
 	}
-}
-
-// askedAt is when the acquire came.
-func (s *Space) askedAt(a *Acquire) Time {
-	if a.held != nil {
-		return a.held.since
-	}
-	return s.now
 }
 
 // nameFor makes a name for an acquire with a nonce that was unknown.
@@ -216,13 +208,13 @@ func (s *Space) nameFor(a *Acquire, fp fingerprint) *name {
 	return s.newName(fp, &a.Nonce)
 }
 
-// queueUp makes the acquire wait in line, as one that has waited since then.
-func (s *Space) queueUp(e *entry, a *Acquire, p Place, n *name, since Time) {
+// queueUp makes the acquire wait in line.
+func (s *Space) queueUp(e *entry, a *Acquire, p Place, n *name) {
 	r := a.held
 	if r == nil {
 		r = s.await(e, a.Session, a.Tag)
 	}
-	r.place, r.since = p, since
+	r.place = p
 	r.take(n)
 	s.enqueue(r)
 	if n != nil {
@@ -270,8 +262,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 	// Queued or detached: the new request takes the place over.
 	old := n.r
 	old.name = nil
-	p.arrival = old.place.arrival
-	since := old.since
+	p.arrival, p.since = old.place.arrival, min(p.since, old.place.since)
 	if old.state == detached {
 		s.leaveDetached(old)
 		s.freeRequest(old)
@@ -287,7 +278,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 		s.answer(e, a, TimedOut, 0, false, p)
 	case free:
 		if s.grant(e, a.Session, p.asked, n) {
-			s.stats.grant(Immediate, time.Duration(s.now-since))
+			s.stats.grant(Immediate, time.Duration(s.now-p.since))
 			s.answer(e, a, Granted, 0, false, p)
 		} else {
 			s.forget(n)
@@ -295,7 +286,7 @@ func (s *Space) resume(e *entry, a *Acquire, p Place, fp fingerprint) (done bool
 			s.answer(e, a, Refused, protocol.CodeNoActive, false, p)
 		}
 	default:
-		s.queueUp(e, a, p, n, since)
+		s.queueUp(e, a, p, n)
 	}
 	if e.token == 0 {
 		s.grantNext(e) // it may have stood before others
@@ -488,7 +479,7 @@ func (s *Space) undo(e *entry, token uint64, session Session, p Place) {
 	if n != nil {
 		if p.until > s.now {
 			r := s.newRequest()
-			r.e, r.place, r.since = e, p, s.now
+			r.e, r.place = e, p
 			r.take(n)
 			s.detach(r)
 			s.recordWaiter(r)
@@ -833,7 +824,7 @@ func (s *Space) grantNext(e *entry) {
 			continue
 		}
 		r.token = e.token
-		s.stats.grant(HandedOver, time.Duration(s.now-r.since))
+		s.stats.grant(HandedOver, time.Duration(s.now-r.place.since))
 		s.end(r, Granted, 0)
 		return
 	}

@@ -91,7 +91,7 @@ func (s *Space) Standby() bool { return s.standby }
 // replicate puts a replica into the line of a key.
 func (s *Space) replicate(e *entry, p Place, n *name) {
 	r := s.newRequest()
-	r.e, r.place, r.since = e, p, s.now
+	r.e, r.place = e, p
 	r.take(n)
 	r.state, r.replica = detached, true
 	ln := s.lineOf(e)
@@ -163,10 +163,11 @@ func (s *Space) Apply(now Time, c *Change) {
 		if c.Nonce.none() {
 			break
 		}
-		p := Place{arrival: c.Arrival, until: s.limit(c.Wait), asked: c.Asked}
+		p := Place{arrival: c.Arrival, until: s.limit(c.Wait), asked: c.Asked, since: s.now - Time(c.Age)}
 		s.arrivals = max(s.arrivals, p.arrival)
 		if n := s.nameOf(fp); n != nil && n.r != nil {
 			r := n.r
+			p.since = min(p.since, r.place.since)
 			r.place = p
 			s.waits.move(r.waitSlot, int64(p.until))
 			r.e.line.replicas.move(r.lineSlot, int64(p.arrival))

@@ -43,12 +43,13 @@ const (
 	wireSpentKnown   = 8
 	wireTokenSeen    = 9
 	wireGrantHeld    = 10 // a grant made a while ago
+	wireWaiterWaits  = 11 // a waiter that was queued a while ago
 	wireEpochTaken   = 0x40
 	wireInSync       = 0x41
 )
 
-// MaxRecord is the length of the longest record, a queued waiter's.
-const MaxRecord = 1 + (1 + protocol.MaxKey) + (1 + protocol.MaxNonce) + 3*binary.MaxVarintLen64
+// MaxRecord is the length of the longest record, a waiter's.
+const MaxRecord = 1 + (1 + protocol.MaxKey) + (1 + protocol.MaxNonce) + 4*binary.MaxVarintLen64
 
 // maxMicros is the longest duration that fits a time.Duration.
 const maxMicros = uint64(math.MaxInt64 / int64(time.Microsecond))
@@ -68,9 +69,9 @@ var (
 
 // AppendRecord appends r. Leases and waits are rounded up to microseconds and
 // the age of a spent nonce down: a copy ends things late, never early. The age of
-// a grant, which is for people, is rounded down to milliseconds, and costs a
-// grant that is sent as it is made nothing. It panics if r is no record: that is a mistake of the caller's, and what
-// follows it in a stream could not be read.
+// a grant or a waiter, which is for people, is rounded down to milliseconds, and
+// costs what is sent as it happens nothing. It panics if r is no record: that is
+// a mistake of the caller's, and what follows it in a stream could not be read.
 func AppendRecord(buf []byte, r *Record) []byte {
 	switch r.Kind {
 	case TableChange:
@@ -86,7 +87,7 @@ func AppendRecord(buf []byte, r *Record) []byte {
 func appendChange(buf []byte, c *lockspace.Change) []byte {
 	switch c.Kind {
 	case lockspace.GrantMade:
-		age, kind := c.Age/time.Millisecond, byte(wireGrantMade)
+		age, kind := millis(c.Age), byte(wireGrantMade)
 		if age > 0 {
 			kind = wireGrantHeld
 		}
@@ -94,7 +95,7 @@ func appendChange(buf []byte, c *lockspace.Change) []byte {
 		buf = binary.BigEndian.AppendUint64(buf, c.Token)
 		buf = appendMicros(buf, c.Lease)
 		if age > 0 {
-			buf = binary.AppendUvarint(buf, uint64(age))
+			buf = binary.AppendUvarint(buf, age)
 		}
 		return appendNonce(buf, &c.Nonce)
 	case lockspace.GrantKept:
@@ -108,11 +109,19 @@ func appendChange(buf []byte, c *lockspace.Change) []byte {
 		buf = appendKey(buf, wireGrantUndone, c.Key)
 		return binary.BigEndian.AppendUint64(buf, c.Token)
 	case lockspace.WaiterQueued:
-		buf = appendKey(buf, wireWaiterQueued, c.Key)
+		age, kind := millis(c.Age), byte(wireWaiterQueued)
+		if age > 0 {
+			kind = wireWaiterWaits
+		}
+		buf = appendKey(buf, kind, c.Key)
 		buf = appendNonce(buf, &c.Nonce)
 		buf = binary.AppendUvarint(buf, c.Arrival)
 		buf = appendWait(buf, c.Wait)
-		return appendMicros(buf, c.Asked)
+		buf = appendMicros(buf, c.Asked)
+		if age > 0 {
+			buf = binary.AppendUvarint(buf, age)
+		}
+		return buf
 	case lockspace.WaiterLeft:
 		buf = appendKey(buf, wireWaiterLeft, c.Key)
 		return appendNonce(buf, &c.Nonce)
@@ -147,6 +156,9 @@ func micros(d time.Duration) uint64 {
 	}
 	return min((uint64(d)+uint64(time.Microsecond)-1)/uint64(time.Microsecond), maxMicros)
 }
+
+// millis rounds down. What has no age counts as 0.
+func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
 
 func appendMicros(buf []byte, d time.Duration) []byte {
 	return binary.AppendUvarint(buf, micros(d))
@@ -208,7 +220,7 @@ func decodeRecord(b []byte, r *Record) (rest []byte, err error) {
 		c.Kind = lockspace.TokenSeen
 		c.Token, b, err = decodeToken(b)
 		return b, err
-	case wireGrantMade, wireGrantHeld, wireGrantKept, wireGrantEnded, wireGrantUndone, wireWaiterQueued, wireWaiterLeft, wireNonceSpent:
+	case wireGrantMade, wireGrantHeld, wireGrantKept, wireGrantEnded, wireGrantUndone, wireWaiterQueued, wireWaiterWaits, wireWaiterLeft, wireNonceSpent:
 	default:
 		return nil, errKind
 	}
@@ -265,7 +277,10 @@ func decodeRecord(b []byte, r *Record) (rest []byte, err error) {
 	if c.Wait, b, err = decodeWait(b); err != nil {
 		return nil, err
 	}
-	c.Asked, b, err = decodeMicros(b)
+	if c.Asked, b, err = decodeMicros(b); err != nil || kind == wireWaiterQueued {
+		return b, err
+	}
+	c.Age, b, err = decodeAge(b)
 	return b, err
 }
 
@@ -310,6 +325,13 @@ func recordLen(b []byte) int {
 	case wireWaiterQueued:
 		text()
 		text()
+		number()
+		number()
+		number()
+	case wireWaiterWaits:
+		text()
+		text()
+		number()
 		number()
 		number()
 		number()
@@ -395,7 +417,7 @@ func decodeMicros(b []byte) (d time.Duration, rest []byte, err error) {
 	return time.Duration(v) * time.Microsecond, rest, nil
 }
 
-// decodeAge reads the age of a grant, which is sent if it is not 0.
+// decodeAge reads the age of a grant or a waiter, which is sent if it is not 0.
 func decodeAge(b []byte) (d time.Duration, rest []byte, err error) {
 	v, rest, err := decodeUvarint(b)
 	if err != nil {

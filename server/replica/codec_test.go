@@ -45,6 +45,10 @@ var wire = []struct {
 		"05 01 6b 01 6e ac02 8001 01"},
 	{"waiter without limit", change(lockspace.Change{Kind: lockspace.WaiterQueued, Key: []byte("k"), Nonce: nonce("n"), Arrival: 0, Wait: lockspace.Forever}),
 		"05 01 6b 01 6e 00 00 00"},
+	{"waiter that has waited", change(lockspace.Change{Kind: lockspace.WaiterQueued, Key: []byte("k"), Nonce: nonce("n"), Arrival: 300, Wait: 127 * time.Microsecond, Asked: time.Microsecond, Age: 10 * time.Hour}),
+		"0b 01 6b 01 6e ac02 8001 01 80a29511"},
+	{"waiter that has waited, without limit", change(lockspace.Change{Kind: lockspace.WaiterQueued, Key: []byte("k"), Nonce: nonce("n"), Wait: lockspace.Forever, Age: time.Millisecond}),
+		"0b 01 6b 01 6e 00 00 00 01"},
 	{"waiter left", change(lockspace.Change{Kind: lockspace.WaiterLeft, Key: []byte("k"), Nonce: nonce("n")}),
 		"06 01 6b 01 6e"},
 	{"nonce spent", change(lockspace.Change{Kind: lockspace.NonceSpent, Key: []byte{0xFF}, Nonce: nonce("n")}),
@@ -59,8 +63,8 @@ var wire = []struct {
 		"41 8001"},
 	{"in sync, none", Record{Kind: InSync},
 		"41 0000"},
-	{"longest", change(lockspace.Change{Kind: lockspace.WaiterQueued, Key: bytes.Repeat([]byte("k"), 255), Nonce: nonce(strings.Repeat("n", 32)), Arrival: math.MaxUint64, Wait: lockspace.Forever - 807, Asked: lockspace.Forever - 807}),
-		"05 ff " + strings.Repeat("6b", 255) + " 20 " + strings.Repeat("6e", 32) + " ffffffffffffffffff01 f8a78dafba93b110 f7a78dafba93b110"},
+	{"longest", change(lockspace.Change{Kind: lockspace.WaiterQueued, Key: bytes.Repeat([]byte("k"), 255), Nonce: nonce(strings.Repeat("n", 32)), Arrival: math.MaxUint64, Wait: lockspace.Forever - 807, Asked: lockspace.Forever - 807, Age: time.Duration(maxMillis) * time.Millisecond}),
+		"0b ff " + strings.Repeat("6b", 255) + " 20 " + strings.Repeat("6e", 32) + " ffffffffffffffffff01 f8a78dafba93b110 f7a78dafba93b110 f6b5c1deb78c02"},
 }
 
 func unhex(t testing.TB, s string) []byte {
@@ -118,7 +122,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 	}{
 		{"nothing", "", errTruncated},
 		{"kind 0", "00", errKind},
-		{"kind 11", "0b 01 6b 0000000000000001", errKind},
+		{"kind 12", "0c 01 6b 0000000000000001", errKind},
 		{"kind 0x42", "42 0000", errKind},
 		{"an empty key", "03 00 0000000000000001", errKey},
 		{"a key with a space", "03 02 6b20 0000000000000001", errKey},
@@ -143,6 +147,12 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"an age of a grant that has none", "0a 01 6b 0000000000000001 00 00 00", errDuration},
 		{"an age of a grant not in its shortest form", "0a 01 6b 0000000000000001 00 8100 00", errVarint},
 		{"an age of a grant, too long", "0a 01 6b 0000000000000001 00 f7b5c1deb78c02 00", errDuration},
+		{"an age of a waiter that has none", "0b 01 6b 01 6e 00 00 00 00", errDuration},
+		{"an age of a waiter not in its shortest form", "0b 01 6b 01 6e 00 00 00 8100", errVarint},
+		{"an age of a waiter, too long", "0b 01 6b 01 6e 00 00 00 f7b5c1deb78c02", errDuration},
+		{"a waiter with an age and no nonce", "0b 01 6b 00 00 00 00 01", errNonce},
+		{"a wait too long, with an age", "0b 01 6b 01 6e 00 f9a78dafba93b110 00 01", errDuration},
+		{"a lease asked for, too long, with an age", "0b 01 6b 01 6e 00 00 f8a78dafba93b110 01", errDuration},
 		{"no epoch", "40 00000000 00", errEpoch},
 		{"an epoch of 2^31", "40 80000000 00", errEpoch},
 		{"node 16", "40 00000001 10", errEpoch},
@@ -196,6 +206,9 @@ func TestRounding(t *testing.T) {
 		}
 		if got, want := decode(lockspace.Change{Kind: lockspace.GrantMade, Age: tt.in}).Age, max(0, tt.in).Truncate(time.Millisecond); got != want {
 			t.Errorf("an age of %d of a grant is sent as %d, want %d", tt.in, got, want)
+		}
+		if got, want := decode(lockspace.Change{Kind: lockspace.WaiterQueued, Age: tt.in}).Age, max(0, tt.in).Truncate(time.Millisecond); got != want {
+			t.Errorf("an age of %d of a waiter is sent as %d, want %d", tt.in, got, want)
 		}
 		if got := decode(lockspace.Change{Kind: lockspace.SpentKnown, Age: tt.in}).Age; got != tt.down {
 			t.Errorf("an age of %d is sent as %d, want %d", tt.in, got, tt.down)
