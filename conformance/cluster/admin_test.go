@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,41 +112,65 @@ func (c *cluster) page(id int, path string) string {
 	return string(b)
 }
 
-// Since when a key is held survives keeps, copies, and changes of who serves.
-func TestHeldSince(t *testing.T) {
+// Since when a key is held, and since when somebody waits for it, survive keeps,
+// copies, and changes of who serves.
+func TestSince(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, false)
 	ctx := t.Context()
 	cl := c.client()
-	since := func(id int) (since time.Time, listed bool) {
+	type since struct{ held, waits time.Time }
+	look := func(id int) (at since, listed bool) {
 		t.Helper()
-		var page struct{ Keys []struct{ Since time.Time } }
-		ok(t, json.Unmarshal([]byte(c.page(id, "/keys")), &page))
-		if len(page.Keys) == 0 {
-			return since, false
+		var page struct {
+			Keys []struct {
+				Since   time.Time
+				Waiters []struct{ Since time.Time }
+			}
 		}
-		return page.Keys[0].Since, true
+		ok(t, json.Unmarshal([]byte(c.page(id, "/keys")), &page))
+		if len(page.Keys) != 1 || len(page.Keys[0].Waiters) != 1 {
+			return at, false
+		}
+		return since{page.Keys[0].Since, page.Keys[0].Waiters[0].Since}, true
 	}
 	before := time.Now()
 	lock, err := cl.Acquire(ctx, "door", client.Lease(time.Minute))
 	ok(t, err)
+	granted := time.Now()
+	waiting := make(chan error, 1)
+	next := c.client()
+	go func() {
+		_, err := next.Acquire(ctx, "door", client.Lease(time.Minute))
+		waiting <- err
+	}()
 	for id := 1; id <= 3; id++ {
-		until(t, "the node has the grant", func() bool { _, listed := since(id); return listed })
+		until(t, "the node has the grant and who waits", func() bool { _, listed := look(id); return listed })
 	}
-	after := time.Now()
+	inLine := time.Now()
 	// What the node's two clocks, and the JSON, may do to an instant.
 	const slack = 20 * time.Millisecond
+	within := func(when string, id int, what string, at, from, to time.Time) {
+		t.Helper()
+		if at.Before(from.Add(-slack)) || at.After(to.Add(slack)) {
+			t.Errorf("%s: node %d says that %s since %v, and it was between %v and %v", when, id, what, at, from, to)
+		}
+	}
 	check := func(when string) {
 		t.Helper()
 		ok(t, lock.Keep(ctx, time.Minute))
 		for id := 1; id <= 3; id++ {
-			if at, listed := since(id); !listed || at.Before(before.Add(-slack)) || at.After(after.Add(slack)) {
-				t.Errorf("%s: node %d says that it is held since %v, and it was granted between %v and %v", when, id, at, before, after)
+			at, listed := look(id)
+			if !listed {
+				t.Errorf("%s: node %d has no grant and a waiter", when, id)
+				continue
 			}
+			within(when, id, "it is held", at.held, before, granted)
+			within(when, id, "somebody waits", at.waits, granted, inLine)
 		}
 	}
 	check("kept")
-	time.Sleep(time.Second) // what is newer than the grant is newer by this much
+	time.Sleep(time.Second) // what is newer is newer by this much
 	c.stop(3)
 	c.start(3)
 	c.settled(1)
@@ -160,4 +185,26 @@ func TestHeldSince(t *testing.T) {
 	c.start(1)
 	c.settled(1)
 	check("after a failover, and back")
+
+	sum := func() float64 {
+		t.Helper()
+		for line := range strings.Lines(c.page(1, "/metrics")) {
+			if v, found := strings.CutPrefix(line, "stile_wait_seconds_sum "); found {
+				n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+				ok(t, err)
+				return n
+			}
+		}
+		t.Fatal("no stile_wait_seconds_sum")
+		return 0
+	}
+	waited := sum()
+	from := time.Now()
+	ok(t, lock.Release(ctx))
+	ok(t, <-waiting)
+	to := time.Now()
+	waited = sum() - waited
+	if least, most := from.Sub(inLine)-slack, to.Sub(granted)+slack; waited < least.Seconds() || waited > most.Seconds() {
+		t.Errorf("stile_wait_seconds has observed %v s, and the wait was from %v to %v", waited, least, most)
+	}
 }

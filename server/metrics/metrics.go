@@ -137,7 +137,7 @@ var (
 	moved    = counter("stile_redirects_total", "Requests answered with the address of the active.")
 	refusals = counterBy("stile_refusals_total", "code", "Requests refused, by the code of SPEC.md 5.3.")
 
-	wait     = histogram("stile_wait_seconds", "How long those who were granted had waited; immediate grants are in it with 0.")
+	wait     = histogram("stile_wait_seconds", "How long those who were granted had waited, since they asked first, on whatever node; immediate grants are in it, with 0 as a rule.")
 	holdTime = histogram("stile_hold_seconds", "How long grants lasted, of those that were made and ended under the same active.")
 	handOver = histogram("stile_hand_over_seconds", "From the end of a grant (of an expired one: from the end of its lease) until the kernel had the answer to the next in line.")
 
