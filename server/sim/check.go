@@ -25,6 +25,8 @@ type checks struct {
 	reigns  []*reign
 	byEpoch map[replica.Epoch][]*reign // of one node without its disk there can be several
 
+	ages ages
+
 	disturbed []disturbance
 	cuts      []int // open ones, by from*nodes+to
 
@@ -72,6 +74,7 @@ func (s *Sim) initChecks() {
 	s.adopted = make(map[string]Time)
 	s.broken = make(map[uint64]bool)
 	s.holds = make(map[string][]*hold)
+	s.ages.init()
 	s.byEpoch = make(map[replica.Epoch][]*reign)
 	s.cuts = make([]int, s.plan.nodes*s.plan.nodes)
 	for range s.plan.nodes {
@@ -95,6 +98,7 @@ func (s *Sim) disturbFor(id int, until Time, cut bool) {
 func (s *Sim) cutBegins(from, to int) {
 	if from < s.plan.nodes && to < s.plan.nodes {
 		s.cuts[from*s.plan.nodes+to]++
+		s.ages.delayed(s.now)
 		s.disturb(1<<from|1<<to, true)
 	}
 }
@@ -102,6 +106,7 @@ func (s *Sim) cutBegins(from, to int) {
 func (s *Sim) cutEnds(from, to int) {
 	if from < s.plan.nodes && to < s.plan.nodes {
 		s.cuts[from*s.plan.nodes+to]--
+		s.ages.delayed(s.now)
 		s.disturb(1<<from|1<<to, true)
 	}
 }

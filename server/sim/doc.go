@@ -13,7 +13,7 @@
 //   - table.go, session.go: the lock table, and clients as a node sees them
 //   - client.go: clients
 //   - faults.go: what goes wrong
-//   - check.go, order.go: what must hold all the time
+//   - check.go, order.go, ages.go: what must hold all the time
 //   - settle.go: what must hold in the end
 //   - mutant.go: rules broken on purpose, to prove that the checks notice
 package sim

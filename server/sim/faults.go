@@ -369,6 +369,7 @@ func (s *Sim) faultSlowLink() {
 	until := s.now + s.between(time.Second, 6*time.Second)
 	s.logf("n%d > n%d is slow until %v", a.id, b.id, until)
 	s.slow[a.id*len(s.nodes)+b.id] = until
+	s.ages.delayed(until)
 	// Heartbeats wait behind the data: on the slowest line for so long that it
 	// is as good as cut.
 	s.disturbFor(b.id, until, s.plan.slowBandwidth <= 1<<10)

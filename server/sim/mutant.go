@@ -31,6 +31,8 @@ const (
 	standbyGrants mutant = "standby-grants"
 	// The order of waiters is lost on its way to the standbys.
 	orderLost mutant = "order-lost"
+	// For how long they have waited is lost on its way.
+	agesLost mutant = "ages-lost"
 	// What was sent before a pause counts as said after it.
 	bufferedGuard mutant = "buffered-guard"
 	// A node does not notice that it was paused: to it all others were silent.
@@ -71,8 +73,8 @@ var within = []mutant{giverResumes, stoppingSuccessor, wokenPromotes, adoptKnown
 func Mutants() []string {
 	var out []string
 	for _, m := range []mutant{
-		tokenReuse, earlyEpoch, noWitness, priorityAlone, neverEmpty, standbyGrants, orderLost, bufferedGuard,
-		pauseUnnoticed, eagerKeep, eagerGrant, grantsLost, heldForgotten, doubleAnswers,
+		tokenReuse, earlyEpoch, noWitness, priorityAlone, neverEmpty, standbyGrants, orderLost, agesLost,
+		bufferedGuard, pauseUnnoticed, eagerKeep, eagerGrant, grantsLost, heldForgotten, doubleAnswers,
 	} {
 		out = append(out, string(m))
 	}
@@ -89,7 +91,7 @@ func (s *Sim) breaks(m mutant) bool { return s.opt.Mutant == string(m) }
 // twist changes what travels from one node to another.
 func (s *Sim) twist(payload []byte) []byte {
 	switch mutant(s.opt.Mutant) {
-	case orderLost, grantsLost:
+	case orderLost, agesLost, grantsLost:
 		if replica.IsFrame(payload) {
 			return s.twistFrame(payload)
 		}
@@ -143,6 +145,8 @@ func (s *Sim) twistFrame(payload []byte) []byte {
 			switch c := &rec.Change; {
 			case s.breaks(orderLost) && c.Kind == lockspace.WaiterQueued:
 				c.Arrival = math.MaxInt32 - c.Arrival
+			case s.breaks(agesLost) && c.Kind == lockspace.WaiterQueued:
+				c.Age = 0
 			case s.breaks(grantsLost) && c.Kind == lockspace.GrantMade && s.chance(0.05):
 				rec = replica.Record{Kind: replica.TableChange, Change: lockspace.Change{Kind: lockspace.TokenSeen, Token: c.Token}}
 			}

@@ -142,6 +142,7 @@ func (p *process) pause(d Time) {
 	}
 	s.logf("n%d: paused for %v", p.n.id, d)
 	p.paused, p.pausedAt = true, s.now
+	s.ages.delayed(s.now + d)
 	s.shake(p.n.id)
 	s.after(d, p.wake)
 }

@@ -23,6 +23,7 @@ type lineView struct {
 type waiter struct {
 	nonce    string
 	r        *request // nil: detached
+	since    Time     // it has waited since then at least
 	attached Time     // since when there is one
 	until    Time     // 0: no limit
 	replica  bool     // it was in line before the promotion, and nobody has come for it
@@ -42,7 +43,7 @@ func (v *lineView) promoted(p *process) {
 		key, _, _ := strings.Cut(parts[0], " ")
 		for _, w := range parts[1:] {
 			nonce, _, _ := strings.Cut(w, " ")
-			v.lines[key] = append(v.lines[key], &waiter{nonce: nonce, replica: true})
+			v.lines[key] = append(v.lines[key], &waiter{nonce: nonce, since: p.s.atLeast(nonce), replica: true})
 		}
 	}
 }
@@ -67,8 +68,9 @@ func (v *lineView) remove(key string, w *waiter) {
 func (v *lineView) take(p *process, r *request) {
 	w := v.find(r.key, r.nonce)
 	if w == nil {
-		w = &waiter{nonce: r.nonce}
+		w = &waiter{nonce: r.nonce, since: r.taken}
 		v.lines[r.key] = append(v.lines[r.key], w)
+		p.s.ages.queued[r.nonce] = r.taken
 	}
 	w.r, w.attached, w.replica, w.until = r, p.s.now, false, 0
 	if r.wait > 0 {
@@ -84,6 +86,7 @@ func (s *Sim) checkRequest(p *process, r *request) {
 	if r.op != protocol.OpAcquire {
 		return
 	}
+	s.ages.first(r)
 	switch p.mode {
 	case cluster.Serve:
 		p.view.take(p, r)
@@ -124,9 +127,10 @@ func (v *lineView) change(p *process, c *lockspace.Change) {
 			v.remove(key, w)
 		}
 	case lockspace.WaiterQueued:
+		p.s.checkAge(p, c, w)
 		// Adopted; or it has its place back, since its grant was undone.
 		if w == nil && nonce != "" {
-			v.lines[key] = append(v.lines[key], &waiter{nonce: nonce, unsure: true})
+			v.lines[key] = append(v.lines[key], &waiter{nonce: nonce, since: p.s.now, unsure: true})
 		} else if i := slices.Index(v.back, key+" "+nonce); i >= 0 {
 			v.back = slices.Delete(v.back, i, i+1)
 			w.unsure = true

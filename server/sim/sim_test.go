@@ -62,6 +62,7 @@ func TestSeeds(t *testing.T) {
 		"sessions reset with answers held",
 		"answers: superseded", "answers: spent", "answers: no-active", "answers: stopping",
 		"stale writes refused", "tables compared", "locks broken",
+		"ages checked", "ages checked that are from an earlier reign",
 	} {
 		if counts[what] == 0 {
 			t.Errorf("in %d runs it never happens: %s", n, what)
