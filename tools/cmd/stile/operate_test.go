@@ -122,6 +122,45 @@ func TestLeaseIsCut(t *testing.T) {
 	}
 }
 
+// What an answer waits for the standbys is missing of its lease, and no reason
+// for a word. A limit is, also behind a wait in line.
+func TestLeaseInSyncMode(t *testing.T) {
+	c := startCluster(t, "--replication", "sync", "--max-lease", "1m")
+	within(t, 20*time.Second, "answers wait for standbys", func() bool {
+		var s struct {
+			Nodes []struct {
+				Status struct {
+					Cluster struct {
+						InSync []int `json:"in_sync"`
+					}
+				}
+			}
+		}
+		run(t, c.env(), "status", "--json").json(t, &s)
+		return len(s.Nodes[0].Status.Cluster.InSync) == 2
+	})
+	quiet := func(args ...string) string {
+		t.Helper()
+		r := run(t, c.env(), args...)
+		if r.want(t, 0); r.stderr != "" {
+			t.Errorf("%q: %s", args, r.stderr)
+		}
+		return strings.TrimSpace(r.stdout)
+	}
+	for range 5 {
+		quiet("lock", "k", "--lease", "1m", "--", "true")
+	}
+	token := quiet("acquire", "k", "--lease", "10s")
+	quiet("keep", "k", "--token", token, "--lease", "3s")
+
+	// Behind that, the first with all of its lease, the next with less.
+	quiet("lock", "k", "--lease", "1m", "--", "sleep", "2")
+	holder := begin(t, c.env(), "lock", "k", "--", "sleep", "2")
+	within(t, 10*time.Second, "it is held", func() bool { held, _, _ := c.nodes[0].count(t); return held == 1 })
+	run(t, c.env(), "acquire", "k", "--lease", "62s").want(t, 0, "a lease of 1m0s at most, not the 1m2s of --lease")
+	holder.end(t, 10*time.Second)
+}
+
 func TestKeysAndBreak(t *testing.T) {
 	n := startNode(t, "--secret-file", secretFile(t, "clients"), "--admin-secret-file", secretFile(t, "operators"))
 	env := append(n.env(), "STILE_SECRET_FILE="+secretFile(t, "clients"))

@@ -57,14 +57,6 @@ func checkLease(d time.Duration) error {
 	return nil
 }
 
-// warnIfShort tells of a lease that is shorter than what was asked for: plans
-// that were made with that do not hold.
-func (a *app) warnIfShort(granted, asked time.Duration) {
-	if granted < asked.Truncate(time.Millisecond) {
-		a.warn("warning: the servers grant a lease of %v at most, not the %v of --lease", granted, asked)
-	}
-}
-
 // giveBack releases a lock. After the end of its lease there is nothing left
 // to give back, so it is tried no longer than that; the error is then
 // context.DeadlineExceeded.
@@ -112,7 +104,7 @@ func (a *app) acquire(c *client.Client, key string, w waiting, lease time.Durati
 		return nil, failed(ExitNotObtained, "%q was not obtained %s: others have it, or wait for it; `stile keys` tells who", key, how)
 	}
 	if err == nil {
-		a.warnIfShort(lock.Lease(), lease)
+		a.warnIfCut(lock, lease)
 	}
 	return lock, err
 }
@@ -222,7 +214,7 @@ func (k *keepCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	a.warnIfShort(lock.Lease(), k.Lease)
+	a.warnIfCut(lock, k.Lease)
 	if k.JSON {
 		return a.json(grantOf(lock))
 	}
