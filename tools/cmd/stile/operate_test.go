@@ -139,6 +139,7 @@ func TestLeaseInSyncMode(t *testing.T) {
 		run(t, c.env(), "status", "--json").json(t, &s)
 		return len(s.Nodes[0].Status.Cluster.InSync) == 2
 	})
+	run(t, c.env(), "status").want(t, 0, "IN SYNC\n", "yes\n")
 	quiet := func(args ...string) string {
 		t.Helper()
 		r := run(t, c.env(), args...)
@@ -261,10 +262,10 @@ func TestStatus(t *testing.T) {
 		r = run(t, []string{"STILE_ADMIN_ADDRS=" + c.nodes[2].admin}, "keys")
 		return strings.Contains(r.stdout, "k ")
 	})
-	r.want(t, 0, "the copy of a standby, "+c.nodes[2].addr, "the active is the node at "+c.nodes[0].addr, "--admin")
-	r = run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1," + c.nodes[2].admin}, "keys")
-	if r.want(t, 0, "the active is the node at "+c.nodes[0].addr, "127.0.0.1:1: "); strings.Contains(r.stderr, "--admin") {
-		t.Errorf("the silent one may be it: %s", r.stderr)
+	r.want(t, 0, "the copy of "+c.nodes[2].addr+", which is standby", "the active is the node at "+c.nodes[0].addr+", which was not asked", "--admin")
+	r = run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1,127.0.0.1:1," + c.nodes[2].admin}, "keys")
+	if r.want(t, 0, "the active is the node at "+c.nodes[0].addr+", which could not be asked", "127.0.0.1:1: "); strings.Contains(r.stderr, "--admin") {
+		t.Errorf("the silent one is it: %s", r.stderr)
 	}
 	if r = run(t, c.env(), "keys"); r.stderr != "" {
 		t.Errorf("%s", r.stderr)
@@ -293,6 +294,54 @@ func TestStatus(t *testing.T) {
 	run(t, standby, "break", "k", "--token", "7", "--yes").want(t, 125, "secret")
 	run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1"}, "status").want(t, 122, "127.0.0.1:1", "STILE_ADMIN_ADDRS")
 	run(t, []string{"STILE_ADMIN_ADDRS=127.0.0.1:1"}, "keys").want(t, 122, "127.0.0.1:1", "STILE_ADMIN_ADDRS")
+}
+
+// A node that is stopped is there, and does not answer: nobody says that it was
+// not asked, or that none is active.
+func TestSilentNodes(t *testing.T) {
+	secret := secretFile(t, "operators")
+	c := startCluster(t, "--admin-secret-file", secret)
+	env := append(c.env(), "STILE_ADMIN_SECRET_FILE="+secret)
+	run(t, env, "acquire", "k", "--lease", "1m").want(t, 0)
+	c.nodes[0].stop(t)
+	c.nodes[1].stop(t)
+	for _, args := range [][]string{{"keys"}, {"status"}, {"break", "k", "--token", "7", "--yes"}} {
+		r := run(t, env, args...)
+		text := r.stdout + r.stderr
+		for _, wrong := range []string{"asked:", "no node is active", "not asked", "unreachable"} {
+			if strings.Contains(text, wrong) {
+				t.Errorf("%q says %q:\n%s", args, wrong, text)
+			}
+		}
+		switch args[0] {
+		case "status":
+			r.want(t, 1, c.nodes[0].admin+": no answer within 3s", c.nodes[1].admin+": no answer within 3s", "no answer\n")
+			head, row := "", ""
+			for line := range strings.Lines(r.stdout) {
+				if strings.HasPrefix(line, "ADMIN") {
+					head = line
+				} else if strings.HasPrefix(line, c.nodes[2].admin) {
+					row = line
+				}
+			}
+			if at := strings.Index(head, "ROLE"); at < 0 || strings.Index(row, "active") != at {
+				t.Errorf("the columns do not stand:\n%s", r.stdout)
+			}
+		case "keys":
+			if r.want(t, 0, "k "); r.stderr != "" { // it was a standby still
+				r.want(t, 0, "this is the copy of "+c.nodes[2].addr, c.nodes[0].admin+": no answer within 3s")
+			}
+		case "break": // the third node is active by now
+			if r.want(t, 123, "another token"); r.took > 8*time.Second {
+				t.Errorf("it took %v, as if the silent ones were asked first", r.took)
+			}
+		}
+	}
+
+	// Nobody is left who could be active, and the one that is asked is silent.
+	env = append(env, "STILE_ADMIN_ADDRS="+c.nodes[0].admin)
+	run(t, env, "keys").want(t, 122, c.nodes[0].admin+": no answer within 3s", "stand still")
+	run(t, env, "break", "k", "--token", "7", "--yes").want(t, 122, c.nodes[0].admin+": no answer within 9s", "may break it yet")
 }
 
 func TestBreakFindsTheActive(t *testing.T) {

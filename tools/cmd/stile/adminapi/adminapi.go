@@ -4,6 +4,7 @@ package adminapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -32,14 +33,16 @@ type Client struct {
 	Addrs  []string
 	Secret string      // "": none
 	TLS    *tls.Config // nil: only http, and https with the system's authorities
+	// Within bounds one question, as a node that is stopped accepts, but never
+	// answers; 0 is 3 s. A break has three times as long: it may wait for
+	// standbys.
+	Within time.Duration
 
 	once sync.Once
 	http *http.Client
 }
 
-// limit bounds one question: a node that is stopped accepts, but never
-// answers.
-const limit = 3 * time.Second
+const defaultWithin = 3 * time.Second
 
 // maxBody bounds what is read of an answer.
 const maxBody = 64 << 20
@@ -74,6 +77,16 @@ type SettingsError struct {
 }
 
 func (e *SettingsError) Error() string { return e.Addr + " " + e.Text }
+
+// SilentError tells of a server that did not answer in time. Whether it is there
+// nobody knows: the process or its machine stands still, or the network drops
+// what is sent.
+type SilentError struct {
+	Addr   string
+	Within time.Duration
+}
+
+func (e *SilentError) Error() string { return fmt.Sprintf("%s: no answer within %v", e.Addr, e.Within) }
 
 // Status is what a node tells of itself. Fields that a node does not know are
 // zero.
@@ -377,9 +390,9 @@ func (c *Client) Break(ctx context.Context, addr string, key Key, token uint64) 
 }
 
 func (c *Client) do(ctx context.Context, method, addr, path string, body []byte, to any) error {
-	within := limit
+	within := cmp.Or(c.Within, defaultWithin)
 	if method == http.MethodPost {
-		within = 3 * limit // a break may wait for standbys
+		within *= 3
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -441,7 +454,7 @@ func (c *Client) do(ctx context.Context, method, addr, path string, body []byte,
 // reason makes what net/http says short.
 func reason(ctx context.Context, addr string, err error, within time.Duration) error {
 	if ctx.Err() == context.DeadlineExceeded {
-		return fmt.Errorf("%s: no answer within %v", addr, within)
+		return &SilentError{addr, within}
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return &SettingsError{addr, "speaks no HTTPS: give its address with http://, or without --tls and --tls-ca"}

@@ -50,56 +50,6 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestProblems(t *testing.T) {
-	alone := func(addr string) adminapi.Answer[adminapi.Status] {
-		return adminapi.Answer[adminapi.Status]{Addr: "admin-" + addr, Got: &adminapi.Status{Addr: addr}}
-	}
-	member := func(addr, mode string, peers ...adminapi.Peer) adminapi.Answer[adminapi.Status] {
-		return adminapi.Answer[adminapi.Status]{Addr: "admin-" + addr, Got: &adminapi.Status{Addr: addr, Cluster: &adminapi.Cluster{Mode: mode, Peers: peers}}}
-	}
-	standby := func(addr string, active int) adminapi.Answer[adminapi.Status] {
-		n := member(addr, "redirect", adminapi.Peer{ID: 0, Addr: "a", Reached: true}, adminapi.Peer{ID: 1, Addr: "b", Reached: true})
-		n.Got.Cluster.ID, n.Got.Cluster.Active = 2, active
-		return n
-	}
-	dead := adminapi.Answer[adminapi.Status]{Addr: "admin-z", Err: errors.New("admin-z: refused")}
-	for name, test := range map[string]struct {
-		nodes []adminapi.Answer[adminapi.Status]
-		want  []string // in the problems, in this order
-	}{
-		"one alone": {[]adminapi.Answer[adminapi.Status]{alone("a")}, nil},
-		"two alone": {[]adminapi.Answer[adminapi.Status]{alone("a"), alone("b")}, []string{"know nothing of each other"}},
-		"all well":  {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true}), member("b", "redirect", adminapi.Peer{Addr: "a", Reached: true})}, nil},
-		"two serve": {[]adminapi.Answer[adminapi.Status]{member("a", "serve"), member("b", "serve")}, []string{"at the same time"}},
-		"two serve, one is a misfit": {
-			[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", There: true, Problem: "no TLS"}), member("b", "serve")},
-			[]string{"a says of b: no TLS", "there can be no link between them"},
-		},
-		"none serves": {[]adminapi.Answer[adminapi.Status]{member("a", "refuse"), member("b", "hold")}, []string{"no node serves"}},
-		"one is dead": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z"}), dead}, []string{"a does not reach z", "admin-z: refused"}},
-		"a problem":   {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "z", Problem: "other\x1bversion"})}, []string{`a says of z: "other\x1bversion"`}},
-		"problems of nodes": {
-			[]adminapi.Answer[adminapi.Status]{{Addr: "admin-a", Got: &adminapi.Status{Addr: "a", Role: "active", Problems: []string{"one", "two\x1b"}}}},
-			[]string{"a: one", `a: "two\x1b"`},
-		},
-		"active alone asked": {[]adminapi.Answer[adminapi.Status]{member("a", "serve", adminapi.Peer{Addr: "b", Reached: true})}, nil},
-		"one standby asked":  {[]adminapi.Answer[adminapi.Status]{standby("c", 0)}, []string{"the active is the node at a, which was not"}},
-		"active is silent":   {[]adminapi.Answer[adminapi.Status]{standby("c", 0), dead}, []string{"admin-z: refused", "no node that answered serves: the active is the node at a"}},
-		"none knows one":     {[]adminapi.Answer[adminapi.Status]{standby("c", -1)}, []string{"none knows one that does; a or b was not asked"}},
-	} {
-		got := problems(test.nodes)
-		if len(got) != len(test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-			continue
-		}
-		for i, w := range test.want {
-			if !strings.Contains(got[i], w) {
-				t.Errorf("%s: %q, want %q", name, got[i], w)
-			}
-		}
-	}
-}
-
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 61*time.Second + 400*time.Millisecond: "1m1s",
@@ -107,14 +57,6 @@ func TestShort(t *testing.T) {
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
-		}
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{"a/b": "a/b", "é": "é", "a\x1b[2J": `"a\x1b[2J"`, "\xff": `"\xff"`, "a\u202eb": `"a\u202eb"`} {
-		if got := printable(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }

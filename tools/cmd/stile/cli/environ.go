@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
 )
 
 // OfServers are the variables of stiled that one environment may have for
@@ -40,7 +42,7 @@ func checkEnviron(app *kong.Application, environ []string) error {
 			slices.Contains(OfServers, name) || ofKubernetes.MatchString(name) {
 			continue
 		}
-		return fmt.Errorf("the environment has %s, but there is no such setting%s", printable(name), didYouMean(name, mine))
+		return fmt.Errorf("the environment has %s, but there is no such setting%s", shown.Text(name), didYouMean(name, mine))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
 )
 
 type statusCommand struct {
@@ -24,6 +25,8 @@ type statusCommand struct {
 // Help is shown by --help, and in the man page.
 func (*statusCommand) Help() string {
 	return `Each node of --admin is asked, and listed with what it says of itself; then what each says of the others. Give the admin addresses of all nodes, and those that do not answer are seen, too.
+
+IN SYNC is there in sync mode: whether answers of the active wait for that standby.
 
 Exit status: 0 if all nodes of --admin answered and one of them serves, 1 if something is wrong (it says what), 122 if none answered, 125 if they refuse to.`
 }
@@ -50,7 +53,7 @@ func (k *statusCommand) Run(a *app) error {
 		if err := a.json(struct {
 			Nodes    []node   `json:"nodes"`
 			Problems []string `json:"problems"`
-		}{list, problems(nodes)}); err != nil {
+		}{list, adminapi.ProblemsOf(nodes).All()}); err != nil {
 			return err
 		}
 	} else {
@@ -64,7 +67,7 @@ func (a *app) judge(nodes []adminapi.Answer[adminapi.Status], tell bool) error {
 	if !slices.ContainsFunc(nodes, func(n adminapi.Answer[adminapi.Status]) bool { return n.Got != nil }) {
 		return noNode(nodes)
 	}
-	wrong := problems(nodes)
+	wrong := adminapi.ProblemsOf(nodes).All()
 	if len(wrong) == 0 {
 		return nil
 	}
@@ -111,72 +114,10 @@ func adminHint(errs []error) (status int, hint string) {
 			return ExitFailure, "The text says what to change; --admin or STILE_ADMIN_ADDRS has the addresses."
 		}
 	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return !adminapi.Silent(err) }) {
+		return ExitNoServer, "Does the process or its machine stand still, or does the network drop what is sent? Or are --admin or STILE_ADMIN_ADDRS wrong?"
+	}
 	return ExitNoServer, "Is a node running, and are --admin or STILE_ADMIN_ADDRS right? It is what nodes were given as --admin, not what clients use."
-}
-
-// problems is what is wrong with the cluster, as far as the answers tell.
-func problems(nodes []adminapi.Answer[adminapi.Status]) (wrong []string) {
-	wrong = []string{}
-	var serving, unasked, active []string
-	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
-	asked := map[string]bool{}
-	for _, n := range nodes {
-		if n.Got != nil {
-			asked[n.Got.Addr] = true
-		}
-	}
-	alone, silent := 0, false
-	for _, n := range nodes {
-		if n.Err != nil {
-			silent = true
-			wrong = append(wrong, n.Err.Error())
-			continue
-		}
-		if n.Got.Serves() {
-			serving = append(serving, n.Got.Addr)
-		}
-		for _, p := range n.Got.Problems {
-			wrong = append(wrong, fmt.Sprintf("%s: %s", n.Got.Addr, printable(p)))
-		}
-		c := n.Got.Cluster
-		if c == nil {
-			alone++
-			continue
-		}
-		if a := n.Got.ActiveAddr(); a != "" && !asked[a] && !slices.Contains(active, a) {
-			active = append(active, a)
-		}
-		for _, p := range c.Peers {
-			if p.There && n.Got.Serves() {
-				misfit[p.Addr] = true
-			}
-			if !asked[p.Addr] && !slices.Contains(unasked, p.Addr) {
-				unasked = append(unasked, p.Addr)
-			}
-			if p.Problem != "" {
-				wrong = append(wrong, fmt.Sprintf("%s says of %s: %s", n.Got.Addr, p.Addr, printable(p.Problem)))
-			} else if !p.Reached {
-				wrong = append(wrong, fmt.Sprintf("%s does not reach %s", n.Got.Addr, p.Addr))
-			}
-		}
-	}
-	switch {
-	case len(serving) == 0 && len(active) > 0 && silent: // which may be that one
-		wrong = append(wrong, fmt.Sprintf("no node that answered serves: the active is the node at %s", strings.Join(active, " or ")))
-	case len(serving) == 0 && len(active) > 0:
-		wrong = append(wrong, fmt.Sprintf("no node that was asked serves: the active is the node at %s, which was not: give its admin address, too, with --admin", strings.Join(active, " or ")))
-	case len(serving) == 0 && len(unasked) > 0:
-		wrong = append(wrong, fmt.Sprintf("no node that was asked serves, and none knows one that does; %s was not asked: give its admin address, too, with --admin", strings.Join(unasked, " or ")))
-	case len(serving) == 0 && slices.ContainsFunc(nodes, func(n adminapi.Answer[adminapi.Status]) bool { return n.Got != nil }):
-		wrong = append(wrong, "no node serves clients")
-	case len(serving) > 1 && slices.ContainsFunc(serving, func(addr string) bool { return misfit[addr] }):
-		wrong = append(wrong, strings.Join(serving, " and ")+" serve clients at the same time, and there can be no link between them: see what they say of each other, and stop the wrong one")
-	case len(serving) > 1 && alone < len(serving):
-		wrong = append(wrong, strings.Join(serving, " and ")+" serve clients at the same time: the network between them is cut, or was until just now")
-	case alone > 1:
-		wrong = append(wrong, strings.Join(serving, " and ")+" know nothing of each other: each grants the same keys; never give them to one client")
-	}
-	return wrong
 }
 
 func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
@@ -185,7 +126,11 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 	plain := func(s string) string { return s }
 	for _, n := range nodes {
 		if n.Err != nil {
-			t.row([]string{n.Addr, "-", "unreachable"})
+			role := "unreachable"
+			if adminapi.Silent(n.Err) {
+				role = "no answer"
+			}
+			t.row([]string{n.Addr, "-", role})
 			paint = append(paint, a.styles.bad)
 			continue
 		}
@@ -196,7 +141,7 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 		}
 		t.row([]string{
 			n.Addr, s.Addr, s.RoleName(), mode, epoch, strconv.Itoa(s.Held), strconv.Itoa(s.Waiting),
-			strconv.Itoa(s.Connections), short(time.Since(s.Started)), printable(s.Version),
+			strconv.Itoa(s.Connections), short(time.Since(s.Started)), shown.Text(s.Version),
 		})
 		if s.Serves() {
 			paint = append(paint, a.styles.good)
@@ -212,7 +157,14 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 		}
 		fmt.Fprintln(a.Out, line)
 	}
-	peers := newTable("SAYS", "OF", "ROLE", "REACHED", "FED", "LAG", "SILENT FOR")
+	columns := []string{"SAYS", "OF", "ROLE", "REACHED", "FED", "LAG", "SILENT FOR"}
+	sync := slices.ContainsFunc(nodes, func(n adminapi.Answer[adminapi.Status]) bool {
+		return n.Got != nil && n.Got.Cluster != nil && n.Got.Cluster.Sync
+	})
+	if sync {
+		columns = append(columns, "IN SYNC")
+	}
+	peers := newTable(columns...)
 	any := false
 	for _, n := range nodes {
 		if n.Got == nil || n.Got.Cluster == nil {
@@ -227,7 +179,15 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 			if p.Silent != nil {
 				silent = short(time.Duration(*p.Silent * float64(time.Second)))
 			}
-			peers.row([]string{n.Got.Addr, p.Addr, p.Role, yesNo(p.Reached), yesNo(p.Fed), lag, silent})
+			cells := []string{n.Got.Addr, p.Addr, p.Role, yesNo(p.Reached), yesNo(p.Fed), lag, silent}
+			if sync {
+				inSync := "-" // only the active has answers wait
+				if c := n.Got.Cluster; c.Sync && c.Role == "active" {
+					inSync = yesNo(slices.Contains(c.InSync, p.ID))
+				}
+				cells = append(cells, inSync)
+			}
+			peers.row(cells)
 		}
 	}
 	if any {
@@ -244,7 +204,7 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 			if !any {
 				continue
 			}
-			fmt.Fprintf(a.Out, "\n%s is %s: %s", n.Got.Addr, n.Got.RoleName(), printable(n.Got.Cluster.Why))
+			fmt.Fprintf(a.Out, "\n%s is %s: %s", n.Got.Addr, n.Got.RoleName(), shown.Text(n.Got.Cluster.Why))
 		}
 	}
 	if any {
@@ -287,7 +247,7 @@ func (*keysCommand) Help() string {
 
 "gone" after an address: that connection has ended, as that of stile acquire has; the lock is held all the same. A dash: the node does not know the holder yet. After a failover it does once the holder renews its lease.
 
-On a terminal, long keys and names are cut where a line would be too long; in a pipe, and with --json, they are whole.`
+Keys are whole always. On a terminal, one that is too long for its column has a line of its own, and long names are cut; in a pipe, and with --json, names are whole, too.`
 }
 
 // Most that one page of the admin server has, and names of those who wait.
@@ -308,10 +268,11 @@ func (k *keysCommand) Run(a *app) error {
 		return err
 	}
 	q := adminapi.Query{Prefix: k.Prefix, Limit: min(k.Limit, maxPage), Waiters: k.Waiters}
-	page, addr, errs, err := best(a.ctx, api, q)
+	b, pages, err := best(a.ctx, api, q)
 	if err != nil {
 		return err
 	}
+	page, addr := b.Got, b.Addr
 	keys := page.Keys
 	for page.More() && len(keys) < k.Limit {
 		q.Limit = min(k.Limit-len(keys), maxPage)
@@ -336,7 +297,7 @@ func (k *keysCommand) Run(a *app) error {
 	}
 	a.showKeys(keys, time.Now())
 	if !page.Active {
-		a.warn("%s", a.copyOf(api, page.Node, addr, errs))
+		a.warn("%s", a.copyOf(api, page.Node, pages))
 	}
 	if page.More() {
 		a.warn("there are more keys: give a longer PREFIX, or --limit")
@@ -344,37 +305,45 @@ func (k *keysCommand) Run(a *app) error {
 	return nil
 }
 
-// copyOf says why a listing is the copy of a standby. The errors are those of
-// the other admin servers.
-func (a *app) copyOf(api *adminapi.Client, node, addr string, errs []error) string {
-	text := "no node is active at the moment: this is the copy of " + printable(node)
-	s, err := api.Status(a.ctx, addr)
-	if err == nil && s.ActiveAddr() != "" && s.ActiveAddr() != node {
-		text = fmt.Sprintf("this is the copy of a standby, %s: the active is the node at %s", printable(node), printable(s.ActiveAddr()))
-		if len(errs) == 0 {
-			text += "; give its admin address, too, with --admin"
+// copyOf says why a listing is the copy of a standby: what is known of each
+// node. The nodes that told of their keys are asked once more; those that did
+// not are not waited for again.
+func (a *app) copyOf(api *adminapi.Client, node string, pages []adminapi.Answer[adminapi.Page]) string {
+	failed := map[string]error{}
+	for _, p := range pages {
+		if p.Err != nil {
+			failed[p.Addr] = p.Err
 		}
 	}
-	if len(errs) > 0 {
-		text += "\n  " + lines(errs, "  ")
+	nodes := adminapi.All(a.ctx, api, func(ctx context.Context, addr string) (*adminapi.Status, error) {
+		if err := failed[addr]; err != nil {
+			return nil, err
+		}
+		return api.Status(ctx, addr)
+	})
+	text := "this is the copy of " + shown.Text(node)
+	for _, n := range nodes {
+		if n.Got == nil || n.Got.Addr != node {
+			continue
+		}
+		if text += ", which is " + shown.Text(n.Got.RoleName()); n.Got.Serves() {
+			text += " since just now"
+		}
+	}
+	if wrong := adminapi.ProblemsOf(nodes).All(); len(wrong) > 0 {
+		text += ":\n  " + strings.Join(wrong, "\n  ")
 	}
 	return text
 }
 
-// best asks all servers and takes the active's answer, else any; errs are of
-// those that did not answer.
-func best(ctx context.Context, api *adminapi.Client, q adminapi.Query) (page *adminapi.Page, addr string, errs []error, err error) {
+// best asks all servers and takes the active's answer, else any.
+func best(ctx context.Context, api *adminapi.Client, q adminapi.Query) (*adminapi.Answer[adminapi.Page], []adminapi.Answer[adminapi.Page], error) {
 	pages := adminapi.All(ctx, api, func(ctx context.Context, addr string) (*adminapi.Page, error) { return api.Keys(ctx, addr, q) })
 	b := adminapi.Best(pages)
 	if b == nil {
-		return nil, "", nil, noNode(pages)
+		return nil, nil, noNode(pages)
 	}
-	for _, p := range pages {
-		if p.Err != nil {
-			errs = append(errs, p.Err)
-		}
-	}
-	return b.Got, b.Addr, errs, nil
+	return b, pages, nil
 }
 
 func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
@@ -385,7 +354,7 @@ func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
 	t := newTable("KEY", "TOKEN", "HOLDER", "ADDRESS", "HELD FOR", "ENDS IN", "WAITING")
 	for _, h := range keys {
 		t.row([]string{
-			printable(string(h.Key)), strconv.FormatUint(h.Token, 10), orDash(h.Holder.Client), addrOf(h.Holder),
+			shown.Text(string(h.Key)), strconv.FormatUint(h.Token, 10), orDash(h.Holder.Client), addrOf(h.Holder),
 			short(now.Sub(h.Since)), short(h.Until.Sub(now)), strconv.Itoa(h.Waiting),
 		})
 		for _, w := range h.Waiters {
@@ -399,6 +368,7 @@ func (a *app) showKeys(keys []adminapi.Holding, now time.Time) {
 			t.row([]string{"", fmt.Sprintf("and %d more", more)})
 		}
 	}
+	t.wholeFirst = true
 	t.fit(widthOf(a.Out))
 	for i, line := range t.lines() {
 		if i == 0 {
@@ -437,7 +407,7 @@ func (k *breakCommand) Run(a *app) error {
 		return err
 	}
 	if !k.Yes {
-		if ok, err := a.confirm(fmt.Sprintf("Take %s from the holder of token %d? It is not stopped, and may work on for a while.", printable(k.Key), k.Token)); err != nil || !ok {
+		if ok, err := a.confirm(fmt.Sprintf("Take %s from the holder of token %d? It is not stopped, and may work on for a while.", shown.Text(k.Key), k.Token)); err != nil || !ok {
 			return err
 		}
 	}
@@ -458,7 +428,7 @@ func (k *breakCommand) Run(a *app) error {
 		}
 	}
 	if b.Uncertain {
-		return failed(ExitUncertain, "%s was broken, but the standbys do not know yet: if the active node dies now, the old holder may have it again.\nLook who holds it with `stile keys %[1]s`, and break it again if token %d still does.", printable(k.Key), k.Token)
+		return failed(ExitUncertain, "%s was broken, but the standbys do not know yet: if the active node dies now, the old holder may have it again.\nLook who holds it with `stile keys %[1]s`, and break it again if token %d still does.", shown.Text(k.Key), k.Token)
 	}
 	if k.JSON {
 		return nil
@@ -467,7 +437,7 @@ func (k *breakCommand) Run(a *app) error {
 	if b.NextToken > 0 {
 		next = fmt.Sprintf("the first in line has it, with token %d", b.NextToken)
 	}
-	fmt.Fprintf(a.Out, "%s is broken: %s.\n", printable(k.Key), next)
+	fmt.Fprintf(a.Out, "%s is broken: %s.\n", shown.Text(k.Key), next)
 	return nil
 }
 
@@ -489,15 +459,15 @@ func (a *app) confirm(question string) (bool, error) {
 // decided. A node that is not active refuses without an effect.
 func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, token uint64) (*adminapi.Broken, error) {
 	var tried []error
-	active := ""
-	for _, addr := range api.Addrs {
+	active, unheard := "", false
+	for _, addr := range likelyFirst(ctx, api) {
 		b, err := api.Break(ctx, addr, key, token)
 		if err == nil {
 			return b, nil
 		}
 		var e *adminapi.Error
 		if !errors.As(err, &e) {
-			tried = append(tried, err)
+			tried, unheard = append(tried, err), true
 			continue
 		}
 		switch e.Code {
@@ -509,15 +479,46 @@ func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, toke
 			tried = append(tried, err)
 			continue
 		case "not-held":
-			return nil, failed(ExitLost, "%s is not held, so there is nothing to break", printable(string(key)))
+			return nil, failed(ExitLost, "%s is not held, so there is nothing to break", shown.Text(string(key)))
 		case "token":
-			return nil, failed(ExitLost, "%s is held under another token, %d: somebody else has it by now. Look with `stile keys %s` before you break that", printable(string(key)), e.Token, printable(string(key)))
+			return nil, failed(ExitLost, "%s is held under another token, %d: somebody else has it by now. Look with `stile keys %s` before you break that", shown.Text(string(key)), e.Token, shown.Text(string(key)))
 		}
 		return nil, err
 	}
 	status, hint := adminHint(tried)
-	if active != "" {
-		status, hint = ExitNoServer, "The active is the node at "+active+": give its admin address, too, with --admin."
+	const see = "`stile status` tells what the nodes say of each other."
+	switch refused := slices.ContainsFunc(tried, func(err error) bool { var e *adminapi.Error; return errors.As(err, &e) }); {
+	case active != "" && unheard:
+		status, hint = ExitNoServer, "The active is the node at "+shown.Text(active)+", so they say: one that could not be asked, or one whose admin address is not in --admin. "+see
+	case active != "":
+		status, hint = ExitNoServer, "The active is the node at "+shown.Text(active)+": give its admin address, too, with --admin."
+	case refused:
+		status, hint = ExitNoServer, "Those that answered know of no active node. "+see
+	}
+	if slices.ContainsFunc(tried, adminapi.Silent) {
+		hint += "\nA node that has not answered may break it yet, when it goes on: if it is active then, and the token is still this one."
 	}
 	return nil, failed(status, "no active node could be asked:\n  %s\n%s", lines(tried, "  "), hint)
+}
+
+// likelyFirst is the servers in the order in which it is best to ask them for a
+// break: who serves comes first, and who does not answer last, as that takes
+// long each time.
+func likelyFirst(ctx context.Context, api *adminapi.Client) []string {
+	nodes := adminapi.All(ctx, api, api.Status)
+	rank := func(n adminapi.Answer[adminapi.Status]) int {
+		switch {
+		case n.Got == nil:
+			return 2
+		case n.Got.Serves():
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(nodes, func(a, b adminapi.Answer[adminapi.Status]) int { return rank(a) - rank(b) })
+	addrs := make([]string, len(nodes))
+	for i, n := range nodes {
+		addrs[i] = n.Addr
+	}
+	return addrs
 }

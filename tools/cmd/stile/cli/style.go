@@ -5,15 +5,13 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
 	"golang.org/x/term"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
 )
 
 // styles colours what is printed, on a terminal.
@@ -56,10 +54,17 @@ func widthOf(out io.Writer) int {
 }
 
 // table writes rows whose cells stand below each other. Colours are put on
-// whole lines, because a tabwriter would count them.
-type table struct{ rows [][]string }
+// whole lines.
+type table struct {
+	rows    [][]string
+	columns []int // their widths, once fit was called
 
-func newTable(columns ...string) *table { return &table{[][]string{columns}} }
+	// wholeFirst: the first cell of a row is never cut. One that is too wide
+	// for its column has a line of its own, above its row.
+	wholeFirst bool
+}
+
+func newTable(columns ...string) *table { return &table{rows: [][]string{columns}} }
 
 func (t *table) row(cells []string) { t.rows = append(t.rows, cells) }
 
@@ -70,72 +75,68 @@ const (
 	leastColumn = 24
 )
 
-// fit cuts the cells of the widest columns, so that the lines fit into a width;
-// 0: that is not limited. No column gets narrower than leastColumn: where that
-// is not enough, lines are longer.
+// fit makes the widest columns narrower, so that the lines fit into a width; 0:
+// that is not limited. No column gets narrower than leastColumn: where that is
+// not enough, lines are longer.
 func (t *table) fit(width int) {
+	t.columns = nil
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(t.columns) {
+				t.columns = append(t.columns, 0)
+			}
+			t.columns[i] = max(t.columns[i], shown.Width(cell))
+		}
+	}
 	if width <= 0 {
 		return
 	}
-	var columns []int
-	for _, row := range t.rows {
-		for i, cell := range row {
-			if i == len(columns) {
-				columns = append(columns, 0)
-			}
-			columns[i] = max(columns[i], utf8.RuneCountInString(cell))
-		}
-	}
-	over := (len(columns)-1)*columnGap - width
-	for _, c := range columns {
+	over := (len(t.columns)-1)*columnGap - width
+	for _, c := range t.columns {
 		over += c
 	}
+	if t.wholeFirst { // which loses nothing
+		least := max(min(t.columns[0], leastColumn), t.columns[0]-max(over, 0))
+		over -= t.columns[0] - least
+		t.columns[0] = least
+	}
 	for ; over > 0; over-- {
-		widest := slices.Index(columns, slices.Max(columns))
-		if columns[widest] <= leastColumn {
+		widest := slices.Index(t.columns, slices.Max(t.columns))
+		if t.columns[widest] <= leastColumn {
 			break
 		}
-		columns[widest]--
+		t.columns[widest]--
+	}
+}
+
+func (t *table) lines() (lines []string) {
+	if t.columns == nil {
+		t.fit(0)
 	}
 	for _, row := range t.rows {
+		var b strings.Builder
 		for i, cell := range row {
-			if runes := []rune(cell); len(runes) > columns[i] {
-				row[i] = string(runes[:columns[i]-1]) + "…"
+			width := t.columns[i]
+			if i == 0 && t.wholeFirst && shown.Width(cell) > width {
+				lines = append(lines, cell)
+				cell = ""
+			}
+			cell = shown.Cut(cell, width)
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", width-shown.Width(cell)+columnGap))
 			}
 		}
-	}
-}
-
-func (t *table) lines() []string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, columnGap, ' ', 0)
-	for _, row := range t.rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	w.Flush()
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
 	return lines
-}
-
-// printable is text of others as it can be shown on a terminal: in quotes if
-// it has anything that could move a cursor, or be mistaken.
-func printable(text string) string {
-	for _, r := range text {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return strconv.Quote(text)
-		}
-	}
-	return text
 }
 
 func orDash(text string) string {
 	if text == "" {
 		return "-"
 	}
-	return printable(text)
+	return shown.Text(text)
 }
 
 // short is a duration in at most two units.

@@ -1,0 +1,132 @@
+package adminapi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
+)
+
+// Problems is what is wrong with a cluster, as far as the nodes tell. Text of
+// nodes is as shown.Text has it.
+type Problems struct {
+	Cluster []string // who serves: no node, or too many
+	Errors  []string // of the admin servers that did not tell
+	Nodes   []string // what nodes say of themselves
+	Links   []string // what nodes say of each other
+}
+
+// All is every problem, the most important ones first.
+func (p *Problems) All() []string {
+	return slices.Concat([]string{}, p.Cluster, p.Errors, p.Nodes, p.Links)
+}
+
+// ProblemsOf looks for problems in what the admin servers answered.
+func ProblemsOf(nodes []Answer[Status]) *Problems {
+	p := new(Problems)
+	told := map[string]bool{} // by address: of nodes that answered
+	for _, n := range nodes {
+		if n.Got != nil {
+			told[n.Got.Addr] = true
+		}
+	}
+	var serving, unheard, active []string
+	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
+	alone := 0
+	for _, n := range nodes {
+		if n.Err != nil {
+			p.Errors = append(p.Errors, n.Err.Error())
+			continue
+		}
+		s := n.Got
+		if s.Serves() {
+			serving = append(serving, s.Addr)
+		}
+		for _, text := range s.Problems {
+			p.Nodes = append(p.Nodes, fmt.Sprintf("%s: %s", s.Addr, shown.Text(text)))
+		}
+		if s.Cluster == nil {
+			alone++
+			continue
+		}
+		if a := s.ActiveAddr(); a != "" && !told[a] && !slices.Contains(active, a) {
+			active = append(active, a)
+		}
+		for _, peer := range s.Cluster.Peers {
+			if peer.There && s.Serves() {
+				misfit[peer.Addr] = true
+			}
+			if !told[peer.Addr] && !slices.Contains(unheard, peer.Addr) {
+				unheard = append(unheard, peer.Addr)
+			}
+			if peer.Problem != "" {
+				// It names the peer once more.
+				text := strings.TrimPrefix(peer.Problem, fmt.Sprintf("node %d at %s: ", peer.ID, peer.Addr))
+				p.Links = append(p.Links, fmt.Sprintf("%s says of %s: %s", s.Addr, peer.Addr, shown.Text(text)))
+			} else if !peer.Reached {
+				p.Links = append(p.Links, fmt.Sprintf("%s does not reach %s", s.Addr, peer.Addr))
+			}
+		}
+	}
+	both := strings.Join(serving, " and ")
+	wrong := ""
+	switch {
+	case len(told) == 0: // and so nothing is known but the errors
+	case len(serving) == 0 && len(active) > 0:
+		wrong = fmt.Sprintf("no node that answered serves: the active is the node at %s, which %s", strings.Join(active, " or "), whyUnheard(nodes, unheard, true))
+	case len(serving) == 0 && len(unheard) > 0:
+		wrong = fmt.Sprintf("no node that answered serves, and none knows one that does; %s %s", strings.Join(unheard, " and "), whyUnheard(nodes, unheard, false))
+	case len(serving) == 0:
+		wrong = "no node serves clients"
+	case len(serving) > 1 && slices.ContainsFunc(serving, func(addr string) bool { return misfit[addr] }):
+		wrong = both + " serve clients at the same time, and there can be no link between them: see what they say of each other, and stop the wrong one"
+	case len(serving) > 1 && alone < len(serving):
+		wrong = both + " serve clients at the same time: the network between them is cut, or was until just now"
+	case alone > 1:
+		wrong = both + " know nothing of each other: each grants the same keys; never give them to one client"
+	}
+	if wrong != "" {
+		p.Cluster = append(p.Cluster, wrong)
+	}
+	return p
+}
+
+// whyUnheard says why nothing was heard of nodes that others name by the
+// address which clients use, where that of their admin server need not be known.
+// It is said of all of them, or of one.
+func whyUnheard(nodes []Answer[Status], unheard []string, one bool) string {
+	failed, allSilent, within := 0, true, ""
+	for _, n := range nodes {
+		if n.Err == nil {
+			continue
+		}
+		failed++
+		if s := (*SilentError)(nil); errors.As(n.Err, &s) {
+			within = s.Within.String()
+		} else {
+			allSilent = false
+		}
+	}
+	notAsked := "was not asked: give its admin address, too, with --admin"
+	if !one && len(unheard) > 1 {
+		notAsked = "were not asked: give their admin addresses, too, with --admin"
+	}
+	switch {
+	case failed == 0:
+		return notAsked
+	case failed < len(unheard):
+		return "did not answer, or " + notAsked
+	case allSilent:
+		return "did not answer within " + within
+	}
+	return "could not be asked"
+}
+
+// Silent reports whether an error is that of a server that was asked and did not
+// answer in time.
+func Silent(err error) bool {
+	var s *SilentError
+	return errors.As(err, &s)
+}
