@@ -3,6 +3,7 @@ package adminapi
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +36,7 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 	var serving, unheard, active []string
 	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
 	alone := 0
+	var said hearsay
 	for _, n := range nodes {
 		if n.Err != nil {
 			p.Errors = append(p.Errors, n.Err.Error())
@@ -61,15 +63,16 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 			if !told[peer.Addr] && !slices.Contains(unheard, peer.Addr) {
 				unheard = append(unheard, peer.Addr)
 			}
+			text := "not reached"
 			if peer.Problem != "" {
-				// It names the peer once more.
-				text := strings.TrimPrefix(peer.Problem, fmt.Sprintf("node %d at %s: ", peer.ID, peer.Addr))
-				p.Links = append(p.Links, fmt.Sprintf("%s says of %s: %s", s.Addr, peer.Addr, shown.Text(text)))
-			} else if !peer.Reached {
-				p.Links = append(p.Links, fmt.Sprintf("%s does not reach %s", s.Addr, peer.Addr))
+				text = namesPeer.ReplaceAllString(peer.Problem, "")
+			} else if peer.Reached {
+				continue
 			}
+			said.add(peer.Addr+": "+shown.Text(text), s.Addr)
 		}
 	}
+	p.Links = said.lines()
 	both := strings.Join(serving, " and ")
 	wrong := ""
 	switch {
@@ -91,6 +94,39 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		p.Cluster = append(p.Cluster, wrong)
 	}
 	return p
+}
+
+// namesPeer is how the problem of a peer names it, which the line does already.
+var namesPeer = regexp.MustCompile(`^(node \d+( at \S+)?: )?(dial tcp \S+: )?`)
+
+// hearsay is what nodes say of others: each text once, with all who say it.
+type hearsay []struct {
+	text string
+	by   []string
+}
+
+func (h *hearsay) add(text, by string) {
+	for i := range *h {
+		if (*h)[i].text == text {
+			(*h)[i].by = append((*h)[i].by, by)
+			return
+		}
+	}
+	*h = append(*h, struct {
+		text string
+		by   []string
+	}{text, []string{by}})
+}
+
+func (h hearsay) lines() (lines []string) {
+	for _, t := range h {
+		verb := "says"
+		if len(t.by) > 1 {
+			verb = "say"
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s %s)", t.text, verb, strings.Join(t.by, " and ")))
+	}
+	return lines
 }
 
 // whyUnheard says why nothing was heard of nodes that others name by the

@@ -35,14 +35,19 @@ func TestProblems(t *testing.T) {
 		"two serve": {nodes: []answer{member("a", "serve"), member("b", "serve")}, want: []string{"at the same time"}},
 		"two serve, one is a misfit": {
 			nodes: []answer{member("a", "serve", Peer{Addr: "b", There: true, Problem: "no TLS"}), member("b", "serve")},
-			want:  []string{"there can be no link between them", "a says of b: no TLS"},
+			want:  []string{"there can be no link between them", "b: no TLS (says a)"},
 		},
 		"none serves": {nodes: []answer{member("a", "refuse"), member("b", "hold")}, want: []string{"no node serves clients"}},
-		"one is dead": {nodes: []answer{member("a", "serve", Peer{Addr: "z"}), dead}, want: []string{"admin-z: refused", "a does not reach z"}},
-		"a problem":   {nodes: []answer{member("a", "serve", Peer{Addr: "z", Problem: "other\x1bversion"})}, want: []string{`a says of z: "other\x1bversion"`}},
-		"a problem that names the peer": {
-			nodes: []answer{member("a", "serve", Peer{ID: 1, Addr: "z", Problem: "node 1 at z: no answer"})},
-			want:  []string{"a says of z: no answer"},
+		"one is dead": {nodes: []answer{member("a", "serve", Peer{Addr: "z"}), dead}, want: []string{"admin-z: refused", "z: not reached (says a)"}},
+		"a problem":   {nodes: []answer{member("a", "serve", Peer{Addr: "z", Problem: "other\x1bversion"})}, want: []string{`z: "other\x1bversion" (says a)`}},
+		"problems that name the peer": {
+			nodes: []answer{member("a", "serve", Peer{Addr: "z", Problem: "node 1 at z: no answer"}, Peer{Addr: "y", Problem: "node 12: dial tcp [::1]:0->[::2]:5625: connect: connection refused"},
+				Peer{Addr: "x", Problem: "dial tcp 10.0.0.1:1: i/o timeout"}, Peer{Addr: "w", Problem: "node 2: dial tcp: lookup w: no such host"}, Peer{Addr: "v", Problem: "another node dial tcp 1: x"})},
+			want: []string{"z: no answer (says a)", "y: connect: connection refused (says a)", "x: i/o timeout (says a)", "w: dial tcp: lookup w: no such host (says a)", "v: another node dial tcp 1: x (says a)"},
+		},
+		"two say the same of one, and a third says more": {
+			nodes: []answer{member("a", "serve", Peer{Addr: "z"}), member("b", "redirect", Peer{Addr: "z"}), member("c", "redirect", Peer{Addr: "z", Problem: "refused"})},
+			want:  []string{"z: not reached (say a and b)", "z: refused (says c)"},
 		},
 		"problems of nodes": {
 			nodes: []answer{{Addr: "admin-a", Got: &Status{Addr: "a", Role: "active", Problems: []string{"one", "two\x1b"}}}},

@@ -16,7 +16,9 @@ type topCommand struct {
 func (*topCommand) Help() string {
 	return `Keys: q quits, w sorts by those who wait (busiest first), h by how long keys are held, space stops the picture, up and down move through the keys.
 
-Columns are as wide as what is in them. A narrow terminal leaves out the epoch, the expired leases, one of the two addresses of a node, and the token; then long keys and names are cut.`
+Below the nodes are lines that say what is wrong, if something is; stile status has all of them. Keys are those of the active, or of a standby where none answers: then their title says so.
+
+Columns are as wide as what is in them. A narrow terminal leaves out the epoch, the expired leases, one of the two addresses of a node, and the token; then long keys and names are cut, in the middle; stile keys has them whole.`
 }
 
 func (k *topCommand) Run(a *app) error {

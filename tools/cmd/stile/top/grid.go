@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
 )
 
 // column is one of a grid.
@@ -25,7 +27,8 @@ const flexLeast = 10
 
 const gap = "  "
 
-// cell is a text, and an end that stays when it is cut.
+// cell is a text, and an end that stays when it is cut, which is in the middle
+// of the text.
 type cell struct{ text, end string }
 
 func cells(texts ...string) (list []cell) {
@@ -35,10 +38,10 @@ func cells(texts ...string) (list []cell) {
 	return list
 }
 
-func (c cell) width() int { return lipgloss.Width(c.text) + lipgloss.Width(c.end) }
+func (c cell) width() int { return shown.Width(c.text) + shown.Width(c.end) }
 
 func (c cell) fit(width int) string {
-	return cut(c.text, width-lipgloss.Width(c.end)) + c.end
+	return shown.Cut(c.text, width-shown.Width(c.end)) + c.end
 }
 
 // row is the cells of a line, and a style. A tail stands in place of the
@@ -60,7 +63,7 @@ type grid struct {
 func (g *grid) layout(width int) []int {
 	widths := make([]int, len(g.columns))
 	for i, c := range g.columns {
-		widths[i] = lipgloss.Width(c.name)
+		widths[i] = shown.Width(c.name)
 		for _, r := range g.rows {
 			if i < len(r.cells) {
 				widths[i] = max(widths[i], r.cells[i].width())
@@ -135,7 +138,7 @@ func (g *grid) text(widths []int, r row) string {
 			continue
 		}
 		text := c.fit(w)
-		fill := strings.Repeat(" ", w-lipgloss.Width(text))
+		fill := strings.Repeat(" ", w-shown.Width(text))
 		if g.columns[i].right {
 			text = fill + text
 		} else {

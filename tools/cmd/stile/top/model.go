@@ -7,20 +7,25 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
 )
 
 // snapshot is what one look has found.
 type snapshot struct {
 	at    time.Time
+	took  time.Duration
 	nodes []adminapi.Answer[adminapi.Status]
 	page  *adminapi.Page // nil: nobody told
 }
+
+// shortestPause is between two looks.
+const shortestPause = 50 * time.Millisecond
 
 // next is the time for another look.
 type next struct{}
@@ -87,7 +92,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if !m.paused {
 			m.take(&msg)
 		}
-		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return next{} })
+		// Who does not answer makes a look long, and no pause longer.
+		return m, tea.Tick(max(m.every-msg.took, shortestPause), func(time.Time) tea.Msg { return next{} })
 	case next:
 		return m, m.look
 	}
@@ -167,7 +173,7 @@ func (m *model) View() tea.View {
 func (m *model) draw() string {
 	var lines []string
 	add := func(style lipgloss.Style, format string, args ...any) {
-		lines = append(lines, style.Render(cut(fmt.Sprintf(format, args...), m.width)))
+		lines = append(lines, style.Render(shown.CutEnd(fmt.Sprintf(format, args...), m.width)))
 	}
 	plain := lipgloss.NewStyle()
 	if m.now == nil {
@@ -181,6 +187,7 @@ func (m *model) draw() string {
 	add(bold, "stile top  %s  (%s)", m.now.at.Format("15:04:05"), state)
 	add(plain, "")
 	m.drawNodes(add)
+	m.drawProblems(add)
 	add(plain, "")
 	if m.now.page == nil {
 		add(red, "No node tells of its keys.")
@@ -199,7 +206,7 @@ func (m *model) draw() string {
 	for len(body) < m.height-1 {
 		body = append(body, "")
 	}
-	return strings.Join(append(body, faint.Render(cut(help, m.width))), "\n")
+	return strings.Join(append(body, faint.Render(shown.CutEnd(help, m.width))), "\n")
 }
 
 // drawNodes draws a line for each node. An address and what a node has to do
@@ -220,12 +227,13 @@ func (m *model) drawNodes(add func(style lipgloss.Style, format string, args ...
 		if n.Got == nil {
 			addr := "-"
 			if last := m.lastSeen[n.Addr]; last != nil {
-				addr = clean(last.Addr)
+				addr = shown.Text(last.Addr)
 			}
-			g.rows = append(g.rows, row{
-				style: red, cells: cells(n.Addr, addr, "unreachable"),
-				tail: clean(strings.TrimPrefix(n.Err.Error(), n.Addr+": ")),
-			})
+			role, tail := "unreachable", strings.TrimPrefix(n.Err.Error(), n.Addr+": ")
+			if adminapi.Silent(n.Err) {
+				role, tail = "silent", tail+m.lastRole(n.Addr)
+			}
+			g.rows = append(g.rows, row{style: red, cells: cells(n.Addr, addr, role), tail: shown.Text(tail)})
 			continue
 		}
 		s := n.Got
@@ -243,10 +251,41 @@ func (m *model) drawNodes(add func(style lipgloss.Style, format string, args ...
 		}
 		g.rows = append(g.rows, row{
 			style: style,
-			cells: cells(n.Addr, clean(s.Addr), clean(s.RoleName()), clean(epoch), m.lag(s), strconv.Itoa(s.Held), strconv.Itoa(s.Waiting), grants, expired),
+			cells: cells(n.Addr, shown.Text(s.Addr), shown.Text(s.RoleName()), shown.Text(epoch), m.lag(s), strconv.Itoa(s.Held), strconv.Itoa(s.Waiting), grants, expired),
 		})
 	}
 	g.draw(m.width, 0, func(style lipgloss.Style, text string) { add(style, "%s", text) })
+}
+
+// lastRole says what a node was when it last told.
+func (m *model) lastRole(admin string) string {
+	last := m.lastSeen[admin]
+	if last == nil {
+		return ""
+	}
+	return ", was " + last.RoleName()
+}
+
+// drawProblems draws what is wrong, but for the errors that the lines of the
+// nodes have, in as few lines as leave room for keys: one for each problem, and
+// what is left of them for those that are longer.
+func (m *model) drawProblems(add func(style lipgloss.Style, format string, args ...any)) {
+	p := adminapi.ProblemsOf(m.now.nodes)
+	wrong := slices.Concat(p.Cluster, p.Nodes, p.Links)
+	most := max(1, m.height/12)
+	spare := max(0, most-len(wrong))
+	for i, text := range wrong[:min(most, len(wrong))] {
+		text, more := "! "+text, ""
+		if left := len(wrong) - most; i == most-1 && left > 0 {
+			more = fmt.Sprintf("  (and %d more: stile status)", left)
+		}
+		for ; spare > 0 && shown.Width(text) > m.width; spare-- {
+			first, _, _ := strings.Cut(ansi.Wrap(text, m.width, ""), "\n")
+			add(red, "%s", first)
+			text = "  " + strings.TrimSpace(text[len(first):])
+		}
+		add(red, "%s", shown.CutEnd(text, m.width-shown.Width(more))+more)
+	}
 }
 
 // lag is how far a standby is behind, as the active says.
@@ -274,17 +313,18 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 		keys = slices.Clone(keys)
 		slices.SortStableFunc(keys, func(a, b adminapi.Holding) int { return a.Since.Compare(b.Since) })
 	}
-	title := "Keys, those most waited for first"
+	title, style := "Keys, those most waited for first", bold
 	if m.order == byAge {
 		title = "Keys, those held longest first"
 	}
 	if p.Held > len(keys) {
 		title += fmt.Sprintf(" (%d of %d)", len(keys), p.Held)
 	}
-	add(bold, "%s", title)
 	if !p.Active {
-		add(red, "%s", m.copyOf(p.Node))
+		// Why, the problems say.
+		title, style = title+", as in the copy of "+shown.Text(p.Node), bold.Inherit(red)
 	}
+	add(style, "%s", title)
 	g := &grid{columns: []column{
 		{name: "KEY", flexible: true},
 		{name: "HOLDER", flexible: true},
@@ -294,7 +334,7 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 		{name: "TOKEN", spare: true, rank: 4},
 	}}
 	for _, h := range keys {
-		g.rows = append(g.rows, row{cells: append([]cell{{text: clean(string(h.Key))}, holder(h.Holder)}, cells(
+		g.rows = append(g.rows, row{cells: append([]cell{{text: shown.Text(string(h.Key))}, holder(h.Holder)}, cells(
 			age(m.now.at.Sub(h.Since)), age(h.Until.Sub(m.now.at)), strconv.Itoa(h.Waiting), strconv.FormatUint(h.Token, 10))...)})
 	}
 	g.draw(m.width, m.top, func(style lipgloss.Style, text string) { add(style, "%s", text) })
@@ -303,21 +343,8 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 	}
 }
 
-// copyOf says why the keys are the copy of a node that is not active.
-func (m *model) copyOf(node string) string {
-	for _, n := range m.now.nodes {
-		if n.Got == nil || n.Got.Addr != node {
-			continue
-		}
-		if active := n.Got.ActiveAddr(); active != "" && active != node {
-			return fmt.Sprintf("The copy of standby %s. The active is %s: see --admin.", clean(node), clean(active))
-		}
-	}
-	return "No node is active: the copy of " + clean(node) + "."
-}
-
 func holder(w adminapi.Who) cell {
-	c := cell{text: clean(cmp.Or(w.Client, w.Addr, "-"))}
+	c := cell{text: shown.Text(cmp.Or(w.Client, w.Addr, "-"))}
 	if w.Gone {
 		c.end = ", gone"
 	}
@@ -330,27 +357,4 @@ func age(d time.Duration) string {
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
 	return d.Round(time.Second).String()
-}
-
-// clean is text of others without anything that could move a cursor.
-func clean(s string) string {
-	for _, r := range s {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return strconv.Quote(s)
-		}
-	}
-	return s
-}
-
-// cut is as much of the text as fits.
-func cut(s string, width int) string {
-	if lipgloss.Width(s) <= width {
-		return s
-	}
-	for r := []rune(s); len(r) > 0; r = r[:len(r)-1] {
-		if t := string(r) + "…"; lipgloss.Width(t) <= width {
-			return t
-		}
-	}
-	return ""
 }

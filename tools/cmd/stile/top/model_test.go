@@ -3,12 +3,15 @@ package top
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/stile-lock/stile/tools/cmd/stile/adminapi"
 )
@@ -30,7 +33,7 @@ func active(at time.Time, granted uint64, ages ...time.Duration) snapshot {
 		{Addr: "a0:1", Got: &adminapi.Status{
 			Addr: "n0:1", Started: start, Held: len(ages), Waiting: 3,
 			Counts:  &adminapi.Counts{Grants: map[string]uint64{"at_once": granted}, GrantsEnded: map[string]uint64{"expired": granted / 10}},
-			Cluster: &adminapi.Cluster{ID: 0, Role: "active", Mode: "serve", Epoch: "5.0", Peers: []adminapi.Peer{{ID: 1, Lag: &lag}}},
+			Cluster: &adminapi.Cluster{ID: 0, Role: "active", Mode: "serve", Epoch: "5.0", Peers: []adminapi.Peer{{ID: 1, Addr: "n1:1", Reached: true, Lag: &lag}}},
 		}},
 		{Addr: "a1:1", Got: &adminapi.Status{Addr: "n1:1", Started: start, Cluster: &adminapi.Cluster{ID: 1, Role: "standby", Mode: "redirect", Epoch: "5.0"}}},
 	}}
@@ -102,7 +105,7 @@ func TestHolders(t *testing.T) {
 		{adminapi.Who{Client: "ann", Addr: "a:1"}, " ann "},
 		{adminapi.Who{Addr: "a:1"}, " a:1 "},
 		{adminapi.Who{Client: "ann", Addr: "a:1", Gone: true}, " ann, gone "},
-		{adminapi.Who{Client: strings.Repeat("x", 200), Gone: true}, "x…, gone "},
+		{adminapi.Who{Client: strings.Repeat("x", 200), Gone: true}, "x…x"},
 		{adminapi.Who{}, " - "},
 	} {
 		m := newTest()
@@ -148,6 +151,20 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// The time of the next look does not depend on how long this one took.
+func TestPace(t *testing.T) {
+	for took, pause := range map[time.Duration]time.Duration{0: time.Second, 300 * time.Millisecond: 700 * time.Millisecond, 5 * time.Second: shortestPause} {
+		synctest.Test(t, func(t *testing.T) {
+			s := active(start, 0)
+			s.took = took
+			cmd, began := feed(newTest(), s), time.Now()
+			if msg := cmd(); msg != (next{}) || time.Since(began) != pause {
+				t.Errorf("after a look of %v: %#v after %v, want %v", took, msg, time.Since(began), pause)
+			}
+		})
+	}
+}
+
 func TestPauseAndQuit(t *testing.T) {
 	m := newTest()
 	feed(m, active(start, 0, time.Second), press("space"))
@@ -180,7 +197,7 @@ func TestUnreachable(t *testing.T) {
 	if !strings.Contains(l, "n0:1") || !strings.Contains(l, "connection refused") {
 		t.Errorf("it should say which node that was, and why: %q", l)
 	}
-	lineOf(t, m, "the copy of n1:1")
+	lineOf(t, m, "Keys, those most waited for first, as in the copy of n1:1")
 	s.page = nil
 	feed(m, s)
 	lineOf(t, m, "No node tells")
@@ -221,7 +238,7 @@ func standbys() snapshot {
 		c := &adminapi.Cluster{ID: i, Role: role, Mode: "redirect", Epoch: "60500000.2", Active: 0}
 		for p := range 3 {
 			if lag := uint64(12345); p != i {
-				c.Peers = append(c.Peers, adminapi.Peer{ID: p, Addr: fmt.Sprintf("127.0.0.1:1480%d", p+1), Lag: &lag})
+				c.Peers = append(c.Peers, adminapi.Peer{ID: p, Addr: fmt.Sprintf("127.0.0.1:1480%d", p+1), Reached: true, Lag: &lag})
 			}
 		}
 		if i == 0 {
@@ -257,7 +274,7 @@ func TestWidths(t *testing.T) {
 		m := newTest()
 		feed(m, tea.WindowSizeMsg{Width: test.width, Height: 24}, standbys(), standbys())
 		text := m.draw()
-		has := append(test.has, "ADMIN", "127.0.0.1:14813", "ROLE", "HELD ", "1234", "WAITING", "56789", "KEY", "backup", "HOLDER", "stile@host0", "gone", "ENDS IN", "30.0s", "42")
+		has := append(test.has, "ADMIN", "127.0.0.1:14813", "ROLE", "HELD ", "1234", "WAITING", "56789", "KEY", "backup", "HOLDER", "stile", "gone", "ENDS IN", "30.0s", "42")
 		if test.width > 60 {
 			has = append(has, "orders/eu/4711", "stile@host0:31337", "stile@host1:31337, gone")
 		}
@@ -296,7 +313,7 @@ func TestColumnsStand(t *testing.T) {
 		}
 		_, head := lineOf(t, m, "ENDS IN")
 		_, one := lineOf(t, m, "鍵/鍵")
-		_, two := lineOf(t, m, "orders/")
+		_, two := lineOf(t, m, "4711")
 		if at := ends(head, "ENDS IN"); ends(one, "30.0s") != at || ends(two, "30.0s") != at {
 			t.Errorf("%d columns:\n%s\n%s\n%s", width, head, one, two)
 		}
@@ -306,15 +323,103 @@ func TestColumnsStand(t *testing.T) {
 	}
 }
 
-// The copy of a standby says so, and where the active is.
+// The copy of a standby says so, and why it is shown.
 func TestCopyOfAStandby(t *testing.T) {
 	m := newTest()
 	s := standbys()
 	s.nodes = s.nodes[1:2]
 	s.page.Active, s.page.Node = false, "127.0.0.1:14802"
-	feed(m, tea.WindowSizeMsg{Width: 80, Height: 24}, s)
-	lineOf(t, m, "The copy of standby 127.0.0.1:14802. The active is 127.0.0.1:14801: see --admin.")
+	feed(m, tea.WindowSizeMsg{Width: 120, Height: 24}, s)
+	lineOf(t, m, "Keys, those most waited for first, as in the copy of 127.0.0.1:14802")
+	lineOf(t, m, "! no node that answered serves: the active is the node at 127.0.0.1:14801, which was not asked")
 	s.nodes[0].Got.Cluster.Active = -1
 	feed(m, s)
-	lineOf(t, m, "No node is active: the copy of 127.0.0.1:14802.")
+	lineOf(t, m, "! no node that answered serves, and none knows one that does; 127.0.0.1:14801 and 127.0.0.1:14803 were not asked")
+}
+
+// What is wrong has as few lines as leave room for keys, the most important
+// first, and says how much more there is.
+func TestProblems(t *testing.T) {
+	well := strings.Split(drawn(standbys(), 80, 24), "\n")
+	s := standbys()
+	s.nodes[0].Got.Problems = []string{"the certificate in node.pem ends", "x\x1by"}
+	s.nodes[1].Got.Problems = []string{"fewer standbys are in sync than --min-in-sync asks for"}
+	for _, test := range []struct {
+		height int
+		want   []string
+	}{
+		{24, []string{
+			"! 127.0.0.1:14801: the certificate in node.pem ends",
+			`! 127.0.0.1:14801: "x\x1by"  (and 1 more: stile status)`,
+		}},
+		{48, []string{
+			"! 127.0.0.1:14801: the certificate in node.pem ends",
+			`! 127.0.0.1:14801: "x\x1by"`,
+			"! 127.0.0.1:14802: fewer standbys are in sync than --min-in-sync asks for",
+		}},
+		{6, nil},
+	} {
+		var got []string
+		key := -1
+		lines := strings.Split(drawn(s, 80, test.height), "\n")
+		for i, l := range lines {
+			if strings.HasPrefix(l, "! ") {
+				got = append(got, l)
+			}
+			if strings.HasPrefix(l, "backup ") {
+				key = i
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%d lines: %q, want %q", test.height, got, test.want)
+		}
+		if test.height == 24 && (key < 0 || !strings.HasPrefix(well[key-2], "backup ")) {
+			t.Errorf("the keys are pushed off by more than two lines:\n%s", strings.Join(lines, "\n"))
+		}
+	}
+	// A long one goes on in lines that are left, and only there.
+	s.nodes[1].Got.Problems = nil
+	s.nodes[0].Got.Problems = []string{strings.Repeat("long ", 20) + "end"}
+	if text := drawn(s, 80, 24); !strings.Contains(text, "long\n  long") || !strings.Contains(text, " end\n\n") {
+		t.Errorf("\n%s", text)
+	}
+	// Too long for a line: how much more there is stays.
+	s.nodes[1].Got.Problems = []string{"one more"}
+	s.nodes[0].Got.Problems = []string{strings.Repeat("x", 100), strings.Repeat("y", 100)}
+	if text := drawn(s, 80, 24); !strings.Contains(text, "xx…\n") || !strings.Contains(text, "yy…  (and 1 more: stile status)\n") {
+		t.Errorf("\n%s", text)
+	}
+}
+
+// drawn is a picture without colours.
+func drawn(s snapshot, width, height int) string {
+	m := newTest()
+	feed(m, tea.WindowSizeMsg{Width: width, Height: height}, s)
+	return ansi.Strip(m.draw())
+}
+
+// A silent node is not taken for one that is not there, and what it was is told.
+func TestSilent(t *testing.T) {
+	m := newTest()
+	silent := standbys()
+	silent.nodes[0] = adminapi.Answer[adminapi.Status]{Addr: "127.0.0.1:14811", Err: &adminapi.SilentError{Addr: "127.0.0.1:14811", Within: time.Second}}
+	feed(m, tea.WindowSizeMsg{Width: 80, Height: 24}, silent)
+	lineOf(t, m, "127.0.0.1:14811  -                silent   no answer within 1s")
+	feed(m, standbys(), silent)
+	lineOf(t, m, "127.0.0.1:14811  127.0.0.1:14801  silent   no answer within 1s, was active")
+}
+
+// Keys with a long beginning in common can be told apart.
+func TestLongKeys(t *testing.T) {
+	s := standbys()
+	for i := range s.page.Keys {
+		s.page.Keys[i].Key = adminapi.Key(strings.Repeat("orders/", 20) + fmt.Sprint(4711+i))
+	}
+	if text := drawn(s, 80, 24); !strings.Contains(text, "/4711 ") || !strings.Contains(text, "/4712 ") || strings.Count(text, "\norders/") != 2 {
+		t.Errorf("\n%s", text)
+	}
+	s.page.Keys[0].Key = adminapi.Key(strings.Repeat("\xff", 100))
+	if text := drawn(s, 80, 24); !strings.Contains(text, `\xff…\xff`) {
+		t.Errorf("\n%s", text)
+	}
 }

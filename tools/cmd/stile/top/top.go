@@ -20,8 +20,13 @@ type Options struct {
 	Colour  bool
 }
 
+// answerWithin is how long a node may take for each question.
+const answerWithin = time.Second
+
 // Run shows the view until the user quits.
 func Run(ctx context.Context, api *adminapi.Client, o Options) error {
+	// Whoever does not answer holds up the picture of the others.
+	api.Within = answerWithin
 	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out)}
 	if !o.Colour {
 		opts = append(opts, tea.WithColorProfile(colorprofile.Ascii))
@@ -32,7 +37,7 @@ func Run(ctx context.Context, api *adminapi.Client, o Options) error {
 
 // look asks all nodes. Those that do not answer in time show as such.
 func look(ctx context.Context, api *adminapi.Client) snapshot {
-	s := snapshot{}
+	s, began := snapshot{}, time.Now()
 	keys := make(chan *adminapi.Answer[adminapi.Page], 1)
 	go func() { keys <- adminapi.Best(adminapi.All(ctx, api, api.Top)) }()
 	s.nodes = adminapi.All(ctx, api, api.Status)
@@ -40,5 +45,6 @@ func look(ctx context.Context, api *adminapi.Client) snapshot {
 		s.page = best.Got
 	}
 	s.at = time.Now()
+	s.took = s.at.Sub(began)
 	return s
 }
