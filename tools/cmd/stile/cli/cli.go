@@ -127,6 +127,7 @@ func New(c *CLI, opts ...kong.Option) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Vars{"version": version()},
 		kong.KindMapper(reflect.String, kong.MapperFunc(asGiven)),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
 		kong.NamedMapper("token", kong.MapperFunc(token)),
 		kong.ExplicitGroups([]kong.Group{{Key: "Servers", Title: "Servers:"}, {Key: "Security", Title: "Security:"}}),
 	}, opts...)...)
@@ -140,6 +141,24 @@ func asGiven(ctx *kong.DecodeContext, target reflect.Value) error {
 		target.SetString(fmt.Sprint(t.Value))
 	}
 	return err
+}
+
+// duration takes a duration, and says how one is written.
+func duration(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("duration")
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprint(t.Value)
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		if text != "" && strings.Trim(text, "0123456789") == "" {
+			return fmt.Errorf("%q has no unit: write %ss for seconds, or ms, m and h", text, text)
+		}
+		return fmt.Errorf("%q is no duration: that is a number with a unit, like 500ms, 10s, 1m30s or 1h", text)
+	}
+	target.SetInt(int64(d))
+	return nil
 }
 
 // token takes a fencing token, which is decimal: 010 is 10.
