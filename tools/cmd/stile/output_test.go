@@ -65,26 +65,44 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
-// Nobody gets the token of an acquire whose output is closed. Go opens
-// /dev/null in its place, so that it can only be told of.
-func TestClosedOutput(t *testing.T) {
+// No key is held under a token that nobody gets: where standard output is
+// closed, or ends in a pipe that nobody reads. Go opens /dev/null in the place of
+// a closed file; who writes >/dev/null needs no token.
+func TestTokenForNobody(t *testing.T) {
 	n := startNode(t)
-	sh := func(line string) string {
-		cmd := exec.Command("/bin/sh", "-c", line, stile)
-		var said strings.Builder
-		cmd.Env, cmd.Stderr = append(cleanEnv(), n.env()...), &said
-		if err := cmd.Run(); err != nil {
-			t.Errorf("%s: %v, %s", line, err, said.String())
+	held := func(t *testing.T, want int) {
+		t.Helper()
+		if held, waiting, _ := n.count(t); held != want || waiting != 0 {
+			t.Errorf("%d held, %d waiting", held, waiting)
 		}
-		return said.String()
 	}
-	if said := sh(`exec "$0" acquire a --lease 100ms >&-`); !strings.Contains(said, "nobody has the token") {
-		t.Errorf("closed: %q", said)
+	for _, args := range []string{"acquire a --lease 1m", "acquire a --lease 1m --json"} {
+		for _, out := range []string{">&-", "1<>/dev/null"} {
+			cmd := exec.Command("/bin/sh", "-c", `exec "$0" `+args+" "+out, stile)
+			var said strings.Builder
+			cmd.Env, cmd.Stderr = append(cleanEnv(), n.env()...), &said
+			if cmd.Run(); cmd.ProcessState.ExitCode() != 125 || !strings.Contains(said.String(), "nothing was acquired") {
+				t.Errorf("%s %s: %v, %q", args, out, cmd.ProcessState, said.String())
+			}
+			held(t, 0)
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		if status, said := to(t, w, n.env(), strings.Fields(args)...); status != 125 || !strings.Contains(said, "the lock was given back") {
+			t.Errorf("%s into a pipe that nobody reads: %d, %q", args, status, said)
+		}
+		w.Close()
+		held(t, 0)
 	}
-	if said := sh(`exec "$0" acquire b --lease 100ms >/dev/null`); said != "" {
-		t.Errorf("/dev/null: %q", said)
-	}
-	if said := sh(`exec "$0" acquire c --lease 100ms | cat >/dev/null`); said != "" {
-		t.Errorf("a pipe: %q", said)
+	for i, line := range []string{`"$0" acquire b --lease 1m >/dev/null`, `"$0" acquire c --lease 1m | cat >/dev/null`} {
+		cmd := exec.Command("/bin/sh", "-c", line, stile)
+		cmd.Env = append(cleanEnv(), n.env()...)
+		if said, err := cmd.CombinedOutput(); err != nil || len(said) > 0 {
+			t.Errorf("%s: %v, %q", line, err, said)
+		}
+		held(t, i+1)
 	}
 }

@@ -4,4 +4,4 @@ package cli
 
 import "os"
 
-func mayBeClosed(*os.File) bool { return false }
+func isClosed(*os.File) bool { return false }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayBeClosed reports whether the program may have been started with this
-// file closed. Go's runtime has opened /dev/null in its place then, for
-// reading and writing; a shell's >/dev/null is for writing only. Others may
-// have opened it that way, too, so this is no more than a reason for a word.
-func mayBeClosed(f *os.File) bool {
+// isClosed reports whether the program was started with this file closed. Go's
+// runtime has opened /dev/null in its place then, for reading and writing; a
+// shell's >/dev/null is for writing only. Programs that start others may open it
+// for both, too: nobody reads what is written there either way.
+func isClosed(f *os.File) bool {
 	is, err1 := f.Stat()
 	null, err2 := os.Stat(os.DevNull)
 	flags, err3 := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)

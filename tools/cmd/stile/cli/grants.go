@@ -143,7 +143,7 @@ func (*acquireCommand) Help() string {
     tar cf /backup/new.tar /data
     stile release backup --token "$token"
 
-If the token can't be printed, the lock is given back.`
+If the token can't be printed, the lock is given back, and the exit status is 125.`
 }
 
 func (k *acquireCommand) Run(a *app) error {
@@ -152,6 +152,10 @@ func (k *acquireCommand) Run(a *app) error {
 	}
 	if err := checkLease(k.Lease); err != nil {
 		return err
+	}
+	// Before the wait: the token would be lost, and the key held by nobody.
+	if f := fileOf(a.Out); f != nil && isClosed(f) {
+		return failed(ExitFailure, "standard output is closed, so that nobody would have the token: nothing was acquired. Who needs no token can give >/dev/null")
 	}
 	signals := make(chan os.Signal, 8)
 	job.Catch(signals)
@@ -176,9 +180,6 @@ func (k *acquireCommand) Run(a *app) error {
 	if err != nil {
 		giveBack(a.ctx, lock)
 		return failed(ExitFailure, "the token could not be printed, so the lock was given back: %w", err)
-	}
-	if f := fileOf(a.Out); f != nil && mayBeClosed(f) {
-		a.warn("warning: standard output is closed, or /dev/null: nobody has the token, and the key is held until its lease ends")
 	}
 	return nil
 }
