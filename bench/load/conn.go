@@ -30,7 +30,8 @@ type conn struct {
 	rng      *rand.Rand
 	batch    batch
 	busy     int
-	stopping bool
+	stopping bool // begins nothing any more
+	hurried  bool // measures nothing any more, and holds no key longer than it must
 
 	// Which slot an answer belongs to. Unordered: slots that await something,
 	// by key, each chain in the order of the requests.
@@ -249,7 +250,7 @@ func (c *conn) answer(a *Answer, now int64) error {
 		if a.Token != 0 && a.Token != s.Token {
 			return fmt.Errorf("%w: the release was of token %d", ErrWrong, s.Token)
 		}
-		c.batch.add(Release, now, now-s.due)
+		c.measure(Release, now, now-s.due)
 	case NotHeld:
 		if now < s.until {
 			return fmt.Errorf("%w: the lease of %v cannot have ended, the acquire was sent %v ago",
@@ -287,9 +288,9 @@ func (c *conn) grant(slot int32, s *Slot, a *Answer, now int64) error {
 	}
 	if !s.givenUp {
 		if at := c.sampleAt(s, now); at >= 0 {
-			c.batch.add(Acquire, at, now-s.due)
+			c.measure(Acquire, at, now-s.due)
 		}
-		if hold := int64(c.r.plan.Hold); hold > 0 {
+		if hold := int64(c.r.plan.Hold); hold > 0 && !c.hurried {
 			c.r.pacer(c).push(event{at: now + hold, c: c, slot: slot, serial: s.Serial, do: giveBack})
 			return nil
 		}
@@ -373,6 +374,7 @@ func (c *conn) fire(e *event, now int64, late *Distribution) {
 		return
 	}
 	switch {
+	case e.do == giveBack && s.awaits != 0: // hurry was there before
 	case e.do == giveBack:
 		c.release(e.slot, s, now)
 	case e.do == retry:
@@ -394,6 +396,37 @@ func (c *conn) fire(e *event, now int64, late *Distribution) {
 			c.out = c.wire.Cancel(c.out, s)
 			c.await(e.slot, awaitsCancel)
 		}
+	}
+}
+
+// stop has the connection begin nothing any more, and its reader end when all is
+// answered, or after so long.
+func (c *conn) stop(patience time.Duration) {
+	c.stopping = true
+	if c.busy == 0 {
+		c.nc.Close()
+	} else {
+		c.nc.SetReadDeadline(time.Now().Add(patience))
+	}
+}
+
+// hurry is stop for a run that is to end now: what is held is given back at once.
+func (c *conn) hurry(now int64) {
+	c.hurried = true
+	for i := range c.slots {
+		if s := &c.slots[i]; s.busy && s.granted && s.awaits == 0 {
+			c.release(int32(i), s, now)
+		}
+	}
+	c.nc.SetWriteDeadline(time.Now().Add(stopPatience))
+	c.flush() // the reader finds out if it fails
+	c.stop(stopPatience)
+}
+
+// measure takes a sample.
+func (c *conn) measure(kind Kind, at, latency int64) {
+	if !c.hurried {
+		c.batch.add(kind, at, latency)
 	}
 }
 
@@ -460,7 +493,7 @@ func (c *conn) readError(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.stopping && c.busy == 0:
+	case c.stopping && c.busy == 0, c.hurried: // which counts what had no answer
 		return nil
 	case c.stopping:
 		return fmt.Errorf("connection %d: %w: %d requests had no answer %v after the end: %w", c.id, ErrWrong, c.busy, c.r.plan.Drain, err)

@@ -69,6 +69,75 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A run that is interrupted gives back what it holds, what it has asked for, and
+// what it is granted while it does so. It does not wait for the hold time.
+func TestInterruptedGivesBack(t *testing.T) {
+	for name, p := range map[string]load.Plan{
+		"closed loop":     {},
+		"open loop":       {Rate: 500},
+		"held":            {Hold: 20 * time.Second},
+		"held for longer": {Hold: 20 * time.Second, Rate: 500},
+		"lines":           {Keys: 4, Shared: true, Hold: 100 * time.Millisecond},
+		"hot keys":        {Contended: 0.5, HotKeys: 2, Hold: 100 * time.Millisecond},
+		"given up":        {Contended: 0.5, HotKeys: 2, Hold: 100 * time.Millisecond, Cancel: 0.5, CancelAfter: 20 * time.Millisecond},
+	} {
+		for _, nonces := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, nonces: %v", name, nonces), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithTimeoutCause(t.Context(), 850*time.Millisecond, context.Canceled)
+					defer cancel()
+					s := &fake.Server{Service: 2 * time.Millisecond}
+					w := load.Virtual(stile.Raw{Nonces: nonces}.Wires())
+					w.Dial = func(context.Context) (net.Conn, error) { return s.Dial(), nil }
+					p.Connections, p.Depth, p.Duration, p.Lease = 4, 4, time.Minute, 30*time.Second
+					began := time.Now()
+					_, err := load.RunWires(ctx, p, w)
+					took := time.Since(began)
+					s.Wait()
+					var stopped *load.StoppedError
+					if !errors.As(err, &stopped) || stopped.Unanswered != 0 || !errors.Is(err, context.Canceled) {
+						t.Errorf("the error is %v", err)
+					}
+					if held := s.Held(); held != 0 {
+						t.Errorf("%d keys are held", held)
+					}
+					if took < 850*time.Millisecond || took > 1500*time.Millisecond {
+						t.Errorf("it took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A server that has fallen silent does not keep a run from its end, which says
+// what is left.
+func TestInterruptedInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, context.Canceled)
+		defer cancel()
+		s := &fake.Server{Service: time.Millisecond, Spoil: func(n int, _, answer string) string {
+			if n > 300 {
+				return ""
+			}
+			return answer
+		}}
+		w := load.Virtual(stile.Raw{}.Wires())
+		w.Dial = func(context.Context) (net.Conn, error) { return s.Dial(), nil }
+		began := time.Now()
+		r, err := load.RunWires(ctx, load.Plan{Connections: 3, Depth: 2, Duration: time.Minute, Lease: 30 * time.Second}, w)
+		took := time.Since(began)
+		s.Wait()
+		var stopped *load.StoppedError
+		if !errors.As(err, &stopped) || stopped.Unanswered != 6 || !strings.Contains(err.Error(), "6 requests had no answer in time: their keys may be held for 30s") {
+			t.Errorf("the error is %v", err)
+		}
+		if took != 3*time.Second || r == nil || r.Seconds != 1 {
+			t.Errorf("it took %v: %+v", took, r)
+		}
+	})
+}
+
 // A wrong answer leaves no figures, an error of the library does.
 func TestFiguresOfErrors(t *testing.T) {
 	p := load.Plan{Connections: 4, Keys: 1, Shared: true, Duration: 5 * time.Second}

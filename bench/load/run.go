@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -38,6 +39,7 @@ type run struct {
 	failure error
 	failed  sync.Once
 	broken  chan struct{}
+	stopped int64 // when the context ended; 0: it has not
 }
 
 func (r *run) now() int64 { return int64(time.Since(r.start)) }
@@ -85,7 +87,7 @@ func RunWires(ctx context.Context, p Plan, w Wires) (*Result, error) {
 	}
 	started := time.Now()
 	err = r.carryOut(ctx)
-	now := r.now()
+	now := cmp.Or(r.stopped, r.now())
 	res := &Result{Driver: w.Driver, Target: w.Target, Plan: p, Started: started, Overdue: r.overdue.Load()}
 	for _, c := range r.conns {
 		res.Cancelled += c.cancelled
@@ -171,8 +173,8 @@ func (r *run) carryOut(ctx context.Context) error {
 	return r.failure
 }
 
-// waitEnd returns when all readers have ended, because of the time or of a
-// failure.
+// waitEnd returns when all readers have ended, because of the time, of a
+// failure, or of the context.
 func (r *run) waitEnd(ctx context.Context, ended <-chan struct{}) {
 	end := time.NewTimer(time.Duration(r.rec.end) - time.Since(r.start))
 	defer end.Stop()
@@ -180,29 +182,75 @@ func (r *run) waitEnd(ctx context.Context, ended <-chan struct{}) {
 	case <-end.C:
 		for _, c := range r.conns {
 			c.mu.Lock()
-			c.stopping = true
-			if c.busy == 0 {
-				c.nc.Close()
-			} else {
-				c.nc.SetReadDeadline(time.Now().Add(r.plan.Drain + r.plan.Hold))
-			}
+			c.stop(r.plan.Drain + r.plan.Hold)
 			c.mu.Unlock()
 		}
 	case <-ended:
 		// Closed loop: each connection has seen the time for itself.
 	case <-ctx.Done():
-		r.fail(fmt.Errorf("stopped before its end: %w", context.Cause(ctx)))
+		r.giveBack(ctx, ended)
 	case <-r.broken:
 	}
 	select {
 	case <-ended:
 		return
 	case <-ctx.Done():
-		r.fail(fmt.Errorf("stopped before its end: %w", context.Cause(ctx)))
+		r.giveBack(ctx, ended)
 	case <-r.broken:
 	}
 	for _, c := range r.conns {
 		c.nc.Close()
 	}
 	<-ended
+}
+
+// stopPatience is how long a run whose context has ended goes on to give back
+// what it holds.
+const stopPatience = 2 * time.Second
+
+// giveBack ends a run whose context has ended. What it holds, and what it is yet
+// granted, it gives back: keys that are left held stand in the way of the next
+// run until their leases end.
+func (r *run) giveBack(ctx context.Context, ended <-chan struct{}) {
+	select {
+	case <-r.broken:
+		return // for another reason, which counts
+	default:
+	}
+	stopped := &StoppedError{Lease: r.plan.Lease, Cause: context.Cause(ctx)}
+	r.stopped = r.now()
+	for _, c := range r.conns {
+		c.mu.Lock()
+		c.hurry(r.stopped)
+		c.mu.Unlock()
+	}
+	// The readers end by their deadlines at the latest.
+	<-ended
+	for _, c := range r.conns {
+		c.mu.Lock()
+		stopped.Unanswered += c.busy
+		c.mu.Unlock()
+	}
+	r.fail(stopped)
+}
+
+// StoppedError is the error of a run that its context has ended.
+type StoppedError struct {
+	Unanswered int           // requests that had no answer in time
+	Lease      time.Duration // that they asked for
+	Cause      error
+}
+
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("stopped before its end: %v%s", e.Cause, e.Held())
+}
+
+func (e *StoppedError) Unwrap() error { return e.Cause }
+
+// Held says what may be held still, "" if nothing is.
+func (e *StoppedError) Held() string {
+	if e.Unanswered == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d requests had no answer in time: their keys may be held for %v, the lease", e.Unanswered, e.Lease)
 }

@@ -65,6 +65,18 @@ func (s *Server) Dial() net.Conn {
 	return theirs
 }
 
+// Held is how many keys are held.
+func (s *Server) Held() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.keys {
+		if k.token != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Wait waits until the connections of Dial have come to their end.
 func (s *Server) Wait() { s.all.Wait() }
 

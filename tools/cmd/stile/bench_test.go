@@ -69,18 +69,21 @@ func TestBenchFailover(t *testing.T) {
 	p.end(t, 40*time.Second).result().want(t, 122, "pairs/s", "not 1m0s", "connections were lost", "no connection to any server")
 }
 
-// SIGINT and SIGTERM end a run with what was measured.
+// SIGINT and SIGTERM end a run with what was measured, and leave no key held.
 func TestBenchInterrupted(t *testing.T) {
 	n := startNode(t)
-	for _, driver := range []string{"client", "raw"} {
+	for _, driver := range []string{"client", "raw", "nonce"} {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-			p := begin(t, n.env(), "bench", "--driver", driver, "-c", "2", "--warmup", "0s", "--duration", "60s", "--json", "-")
+			p := begin(t, n.env(), "bench", "--driver", driver, "-c", "2", "--depth", "8", "--warmup", "0s", "--duration", "60s", "--json", "-")
 			n.loaded(t)
 			signalTo(t, p.cmd.Process.Pid, s)
 			r := p.end(t, 20*time.Second).result()
 			r.want(t, 125, "stile: interrupted")
 			if m := r.measured(t); m.Pairs == 0 || m.Seconds == 0 || m.Seconds > 30 || m.Ended != "interrupted" {
 				t.Errorf("%s, %v: %+v", driver, s, m)
+			}
+			if held, _, _ := n.count(t); held != 0 {
+				t.Errorf("%s, %v: %d keys are held", driver, s, held)
 			}
 			if strings.Contains(r.stderr, "context canceled") {
 				t.Errorf("%s, %v: %s", driver, s, r.stderr)

@@ -19,7 +19,7 @@ type benchCommand struct {
 
 // Help is shown by --help, and in the man page.
 func (*benchCommand) Help() string {
-	return `It takes and releases keys of its own names as fast as it can, or at --rate, and prints throughput and latency. A wrong answer, or a missing one, ends it. So does a server that is lost; --driver client looks for another one for --retry-for, and goes on. What was measured until then is printed, also after Ctrl+C. Keys that others use are safe, but the servers are busy: do not run it beside work that matters.
+	return `It takes and releases keys of its own names as fast as it can, or at --rate, and prints throughput and latency. A wrong answer, or a missing one, ends it. So does a server that is lost; --driver client looks for another one for --retry-for, and goes on. What was measured until then is printed, also after Ctrl+C, which gives back what is held, within 2s. Keys that others use are safe, but the servers are busy: do not run it beside work that matters.
 
 stile-bench measures other servers, too, and stile-bench-compare runs them all.`
 }
@@ -50,6 +50,10 @@ func (k *benchCommand) Run(a *app) error {
 		if writing := k.Write(a.Out, res); err == nil {
 			err = writing
 		}
+	}
+	var stopped *load.StoppedError
+	if errors.As(err, &stopped) {
+		return failed(ExitFailure, "interrupted%s", stopped.Held())
 	}
 	if errors.Is(err, context.Canceled) {
 		return failed(ExitFailure, "interrupted")
