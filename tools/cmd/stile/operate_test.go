@@ -230,6 +230,29 @@ func TestKeysAndBreak(t *testing.T) {
 	}
 }
 
+// Wrong admin secrets count also from this machine, one for each command, and
+// keep out the right one: which the operator is told.
+func TestWrongAdminSecrets(t *testing.T) {
+	right, wrong := secretFile(t, "operators"), secretFile(t, "guess")
+	for _, admin := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		n := startNode(t, "--admin-secret-file", right, "--admin", admin)
+		_, port, err := net.SplitHostPort(n.admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := []string{"STILE_ADMIN_ADDRS=127.0.0.1:" + port}
+		give := func(secret string) result {
+			return run(t, env, "break", "k", "--token", "7", "--yes", "--admin-secret-file", secret)
+		}
+		for range 9 {
+			give(wrong).want(t, 125, "for another one")
+		}
+		give(right).want(t, 123, "not held")
+		give(wrong).want(t, 125, "for another one")
+		give(right).want(t, 125, "too many wrong secrets", "The right one is not looked at either")
+	}
+}
+
 // A node that tells its operator that the standbys do not know yet.
 func TestBreakUncertain(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

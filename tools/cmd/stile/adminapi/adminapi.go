@@ -61,6 +61,8 @@ func (e *Error) Error() string {
 	switch {
 	case e.Status == http.StatusUnauthorized:
 		return e.Addr + " asks for a secret, or for another one: give --admin-secret-file (or --secret-file, if the nodes have no admin secret of their own)"
+	case e.Code == "too-many-failures":
+		return e.Addr + ": " + e.Message + ". The right one is not looked at either; the node's log names the address, under 'has another secret'"
 	case e.Code != "" && e.Message != "":
 		return e.Addr + ": " + e.Code + ": " + e.Message
 	case e.Code != "":

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -458,9 +459,13 @@ func (a *app) confirm(question string) (bool, error) {
 // breakLock asks the servers one after the other until one that is active has
 // decided. A node that is not active refuses without an effect.
 func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, token uint64) (*adminapi.Broken, error) {
+	nodes := adminapi.All(ctx, api, api.Status)
+	if refusedAll(nodes) {
+		return nil, noNode(nodes)
+	}
 	var tried []error
 	active, unheard := "", false
-	for _, addr := range likelyFirst(ctx, api) {
+	for _, addr := range likelyFirst(nodes) {
 		b, err := api.Break(ctx, addr, key, token)
 		if err == nil {
 			return b, nil
@@ -501,11 +506,23 @@ func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, toke
 	return nil, failed(status, "no active node could be asked:\n  %s\n%s", lines(tried, "  "), hint)
 }
 
+// refusedAll reports whether no server told anything, and one wants another
+// secret: then a wrong one is not given once more, as nodes count them.
+func refusedAll(nodes []adminapi.Answer[adminapi.Status]) (refused bool) {
+	for _, n := range nodes {
+		var e *adminapi.Error
+		if n.Got != nil {
+			return false
+		}
+		refused = refused || errors.As(n.Err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusTooManyRequests)
+	}
+	return refused
+}
+
 // likelyFirst is the servers in the order in which it is best to ask them for a
 // break: who serves comes first, and who does not answer last, as that takes
 // long each time.
-func likelyFirst(ctx context.Context, api *adminapi.Client) []string {
-	nodes := adminapi.All(ctx, api, api.Status)
+func likelyFirst(nodes []adminapi.Answer[adminapi.Status]) []string {
 	rank := func(n adminapi.Answer[adminapi.Status]) int {
 		switch {
 		case n.Got == nil:
