@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,8 @@ func checkExpr(t *testing.T, where, text string) (names []string) {
 	return names
 }
 
+var lookAt = regexp.MustCompile("`stile (status|top|keys|break)\\b")
+
 func TestAlerts(t *testing.T) {
 	groups, errs := rulefmt.Parse([]byte(read(t, "prometheus/alerts.yaml")), false, model.LegacyValidation)
 	for _, err := range errs {
@@ -128,6 +131,10 @@ func TestAlerts(t *testing.T) {
 			}
 			if !slices.Contains([]string{"page", "ticket", "info"}, r.Labels["severity"]) {
 				t.Errorf("%s has the severity %q", r.Alert, r.Labels["severity"])
+			}
+			// Whoever is woken up by it has a terminal, and no idea where to look.
+			if !lookAt.MatchString(r.Annotations["runbook"]) {
+				t.Errorf("%s: its runbook names no command of stile: %q", r.Alert, r.Annotations["runbook"])
 			}
 			for _, name := range []string{"summary", "runbook"} {
 				if text := r.Annotations[name]; text == "" || strings.Contains(text, "\n") {
