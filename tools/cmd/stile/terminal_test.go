@@ -327,6 +327,26 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// The live view of a cluster whose active stands still: the picture goes on, and
+// says what is known of it, and what the others say.
+func TestTopSilentActive(t *testing.T) {
+	c := startCluster(t)
+	run(t, c.env(), "acquire", "the/key", "--lease", "1m").want(t, 0)
+	s := startShell(t, append(c.env(), "NO_COLOR=1"))
+	s.send("$STILE top --every 100ms; echo status $?\n")
+	s.expect("the/key")
+	c.nodes[0].stop(t)
+	s.expect("silent")
+	s.expect("no answer within 1s, was active")
+	s.expect("(say " + c.nodes[1].addr + " and " + c.nodes[2].addr + ")") // another one has taken over
+	signalTo(t, c.nodes[0].cmd.Process.Pid, syscall.SIGCONT)
+	s.send("q")
+	s.expect("status 0")
+	if strings.Contains(s.all(), "not asked") {
+		t.Errorf("%q", s.all())
+	}
+}
+
 func stopped(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
