@@ -22,6 +22,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/stile-lock/stile/tools/cmd/stile/shown"
 )
 
 // Client asks a list of admin servers.
@@ -179,6 +181,21 @@ func (s *Status) RoleName() string {
 		return s.Cluster.Role
 	}
 	return "alone"
+}
+
+// ClientsAre says how a node answers clients.
+func (c *Cluster) ClientsAre() string {
+	switch c.Mode {
+	case "serve":
+		return "served"
+	case "redirect":
+		return "redirected"
+	case "hold", "freeze":
+		return "kept waiting"
+	case "refuse":
+		return "refused"
+	}
+	return shown.Text(c.Mode)
 }
 
 // Key is a key, which need not be text.

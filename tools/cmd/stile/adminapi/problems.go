@@ -33,7 +33,7 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 			told[n.Got.Addr] = true
 		}
 	}
-	var serving, unheard, active []string
+	var serving, idle, unheard, active []string
 	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
 	alone := 0
 	var said hearsay
@@ -52,6 +52,13 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		if s.Cluster == nil {
 			alone++
 			continue
+		}
+		if s.Cluster.Role == "active" && !s.Serves() {
+			what := "but clients are " + s.Cluster.ClientsAre()
+			if s.Stopping {
+				what = "and about to end"
+			}
+			idle = append(idle, fmt.Sprintf("%s is active, %s", s.Addr, what))
 		}
 		if a := s.ActiveAddr(); a != "" && !told[a] && !slices.Contains(active, a) {
 			active = append(active, a)
@@ -77,6 +84,8 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 	wrong := ""
 	switch {
 	case len(told) == 0: // and so nothing is known but the errors
+	case len(serving) == 0 && len(idle) > 0:
+		wrong = "no node serves clients: " + strings.Join(idle, ", and ")
 	case len(serving) == 0 && len(active) > 0:
 		wrong = fmt.Sprintf("no node that answered serves: the active is the node at %s, which %s", strings.Join(active, " or "), whyUnheard(nodes, unheard, true))
 	case len(serving) == 0 && len(unheard) > 0:

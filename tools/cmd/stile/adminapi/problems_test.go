@@ -38,6 +38,14 @@ func TestProblems(t *testing.T) {
 			want:  []string{"there can be no link between them", "b: no TLS (says a)"},
 		},
 		"none serves": {nodes: []answer{member("a", "refuse"), member("b", "hold")}, want: []string{"no node serves clients"}},
+		"the active does not serve": {
+			nodes: []answer{{Addr: "admin-a", Got: &Status{Addr: "a", Cluster: &Cluster{Role: "active", Mode: "refuse", Peers: []Peer{{Addr: "b", Reached: true}}}}}, silent},
+			want:  []string{"no node serves clients: a is active, but clients are refused", "admin-y"}, lack: "asked",
+		},
+		"the active ends": {
+			nodes: []answer{{Addr: "admin-a", Got: &Status{Addr: "a", Stopping: true, Cluster: &Cluster{Role: "active", Mode: "serve"}}}},
+			want:  []string{"no node serves clients: a is active, and about to end"},
+		},
 		"one is dead": {nodes: []answer{member("a", "serve", Peer{Addr: "z"}), dead}, want: []string{"admin-z: refused", "z: not reached (says a)"}},
 		"a problem":   {nodes: []answer{member("a", "serve", Peer{Addr: "z", Problem: "other\x1bversion"})}, want: []string{`z: "other\x1bversion" (says a)`}},
 		"problems that name the peer": {

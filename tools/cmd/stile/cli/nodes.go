@@ -138,7 +138,7 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 		s := n.Got
 		epoch, mode := strconv.FormatUint(s.Epoch, 10), "served"
 		if c := s.Cluster; c != nil {
-			epoch, mode = c.Epoch, modeWords(c.Mode)
+			epoch, mode = c.Epoch, c.ClientsAre()
 		}
 		t.row([]string{
 			n.Addr, s.Addr, s.RoleName(), mode, epoch, strconv.Itoa(s.Held), strconv.Itoa(s.Waiting),
@@ -211,21 +211,6 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 	if any {
 		fmt.Fprintln(a.Out)
 	}
-}
-
-// modeWords says how a node answers clients.
-func modeWords(mode string) string {
-	switch mode {
-	case "serve":
-		return "served"
-	case "redirect":
-		return "redirected"
-	case "hold":
-		return "kept waiting"
-	case "refuse":
-		return "refused"
-	}
-	return mode
 }
 
 func yesNo(b bool) string {
