@@ -290,11 +290,11 @@ func (m *model) drawProblems(add func(style lipgloss.Style, format string, args 
 
 // lag is how far a standby is behind, as the active says.
 func (m *model) lag(of *adminapi.Status) string {
-	if of.Serves() || of.Cluster == nil {
+	if of.Cluster == nil || of.Cluster.Role == "active" {
 		return "-"
 	}
 	for _, n := range m.now.nodes {
-		if n.Got == nil || !n.Got.Serves() || n.Got.Cluster == nil {
+		if n.Got == nil || n.Got.Cluster == nil || n.Got.Cluster.Role != "active" { // whether or not it serves now
 			continue
 		}
 		for _, p := range n.Got.Cluster.Peers {

@@ -84,6 +84,12 @@ func TestRates(t *testing.T) {
 	if _, l := lineOf(t, m, "a1:1"); !strings.Contains(l, "standby") || !strings.Contains(l, " 12 ") {
 		t.Errorf("the lag that the active tells: %q", l)
 	}
+	refusing := active(start, 1000, time.Second)
+	refusing.nodes[0].Got.Cluster.Mode = "refuse"
+	feed(m, refusing)
+	if _, l := lineOf(t, m, "a1:1"); !strings.Contains(l, " 12 ") {
+		t.Errorf("an active tells the lag also while it refuses clients: %q", l)
+	}
 	feed(m, active(start.Add(2*time.Second), 1200, time.Second))
 	if r := m.rates["a0:1"]; r.grants != 100 || r.expired != 10 {
 		t.Errorf("%+v, want 100 and 10", r)
