@@ -55,11 +55,11 @@ func RunLockers(ctx context.Context, p Plan, l Lockers) (*Result, error) {
 	if p.Rate > 0 {
 		w.due = make(chan int64, int(p.Rate*p.Duration.Seconds())+p.Slots())
 	}
-	// Calls that never end must not keep the run from its end.
-	patience := time.AfterFunc(p.Warmup+p.Duration+p.Hold+p.Drain, func() {
-		stop(fmt.Errorf("%s: %w: calls have not ended %v after the end", l.Driver, ErrWrong, p.Drain))
+	ended := make(chan struct{})
+	defer close(ended)
+	go w.watch(ended, func(waited time.Duration) {
+		stop(fmt.Errorf("%s: %w: calls have not ended %v after the end", l.Driver, ErrWrong, waited))
 	})
-	defer patience.Stop()
 	res := &Result{Driver: l.Driver, Target: l.Target, Plan: p, Started: w.start}
 	late := NewDistribution()
 	var all sync.WaitGroup
@@ -111,6 +111,38 @@ type workers struct {
 }
 
 func (w *workers) now() int64 { return int64(time.Since(w.start)) }
+
+// watch calls stuck when calls keep the run from its end, and how long it has
+// waited for them by then.
+func (w *workers) watch(ended <-chan struct{}, stuck func(waited time.Duration)) {
+	for {
+		limit := w.limit()
+		left := limit - time.Since(w.start)
+		if left <= 0 {
+			stuck(limit - w.plan.Warmup - w.plan.Duration)
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-ended:
+			return
+		}
+	}
+}
+
+// limit is when all calls must have ended. With a server a release may be lost
+// that it had answered; then nobody holds the key, and it is granted to nobody,
+// until the lease ends that was given back.
+func (w *workers) limit() time.Duration {
+	p := &w.plan
+	limit := p.Warmup + p.Duration + p.Hold + p.Drain
+	if w.lost != nil {
+		if n, last := w.lost(); n > 0 {
+			limit = max(limit, last.Sub(w.start)+p.Lease+p.Drain)
+		}
+	}
+	return limit
+}
 
 // schedule hands out pairs as they become due.
 func (w *workers) schedule(ctx context.Context, late *Distribution) {

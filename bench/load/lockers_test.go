@@ -49,8 +49,24 @@ func (l *library) Acquire(ctx context.Context, worker int, key string, _ time.Du
 	return lock, l.token, nil
 }
 
+// giveUp ends the grants that it kept.
+func (l *library) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep = false
+	for _, held := range l.keys {
+		select {
+		case <-held:
+		default:
+		}
+	}
+}
+
 func (l *library) Release(_ context.Context, held any) error {
-	if !l.steal && !l.keep {
+	l.mu.Lock()
+	keep := l.keep
+	l.mu.Unlock()
+	if !l.steal && !keep {
 		<-held.(chan struct{})
 	}
 	return l.release
@@ -100,6 +116,52 @@ func TestLockersStuck(t *testing.T) {
 	_, err := runLibrary(t, l, load.Plan{Connections: 2, Keys: 1, Shared: true, Duration: time.Second, Drain: time.Second})
 	if !errors.Is(err, load.ErrWrong) || !strings.Contains(err.Error(), "have not ended 1s after the end") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestLockersReleaseLost is about a server that is lost with a release that it
+// had answered: the next one who wants the key waits until the lease ends that
+// was given back.
+func TestLockersReleaseLost(t *testing.T) {
+	p := load.Plan{Connections: 2, Keys: 1, Shared: true, Hold: time.Millisecond, Duration: time.Second, Lease: 20 * time.Second, Drain: time.Second}
+	for name, c := range map[string]struct {
+		ends time.Duration // 0: never
+		lost bool
+		took time.Duration
+		says string
+	}{
+		"the lease ends":           {ends: p.Lease, lost: true, took: 500*time.Millisecond + p.Lease},
+		"it does not":              {lost: true, took: 500*time.Millisecond + p.Lease + p.Drain, says: "have not ended 20.5s after the end"},
+		"no server had been there": {ends: p.Lease, took: p.Duration + p.Hold + p.Drain, says: "have not ended 1.001s after the end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &library{keys: map[string]chan struct{}{}}
+				began := time.Now()
+				at := began.Add(500 * time.Millisecond)
+				time.AfterFunc(time.Until(at), func() {
+					l.mu.Lock()
+					l.keep = true
+					l.mu.Unlock()
+					if c.ends > 0 {
+						time.AfterFunc(c.ends, func() { l.giveUp() })
+					}
+				})
+				lost := func() (int64, time.Time) {
+					if !c.lost || time.Now().Before(at) {
+						return 0, time.Time{}
+					}
+					return 1, at
+				}
+				_, err := load.RunLockers(t.Context(), p, load.VirtualLockers(load.Lockers{Driver: "library", Locker: l, Lost: lost}))
+				if took := time.Since(began).Truncate(100 * time.Millisecond); took != c.took.Truncate(100*time.Millisecond) {
+					t.Errorf("it took %v, want %v", took, c.took)
+				}
+				if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, load.ErrWrong) || !strings.Contains(err.Error(), c.says)) {
+					t.Errorf("the error is %v, want %q", err, c.says)
+				}
+			})
+		})
 	}
 }
 

@@ -32,7 +32,7 @@ type Flags struct {
 	Hold        time.Duration `help:"How long a key is held (0s)."`
 	Cancel      float64       `placeholder:"N" help:"Share, 0 to 1, of the acquires of shared keys that are given up if they wait for longer than --cancel-after."`
 	CancelAfter time.Duration `default:"1ms" help:"How long such an acquire waits before (${default})."`
-	Drain       time.Duration `default:"10s" help:"How long to wait at the end for what is under way; an answer that is missing then is a wrong one (${default})."`
+	Drain       time.Duration `default:"10s" help:"How long to wait at the end for what is under way; an answer that is missing then is a wrong one (${default}). With --driver client, a server that was lost may have taken a release with it: then it is --lease more."`
 	Seed        uint64        `default:"1" help:"Of everything that is drawn (${default})."`
 
 	JSON string `type:"path" placeholder:"FILE" help:"Write the result as JSON, too; - is the standard output, instead of the text."`

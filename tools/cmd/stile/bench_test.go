@@ -46,14 +46,14 @@ func (n *node) loaded(t *testing.T) {
 		return s.Counts.Grants["immediate"]
 	}
 	before := grants()
-	within(t, 10*time.Second, "the node is loaded", func() bool { return grants() > before+200 })
+	within(t, 30*time.Second, "the node is loaded", func() bool { return grants() > before+200 })
 }
 
 // A failover costs a run some time, and nothing else. When no server is left,
 // it ends after --retry-for, with what it has.
 func TestBenchFailover(t *testing.T) {
 	c := startCluster(t)
-	p := begin(t, c.env(), "bench", "--retry-for", "20s", "-c", "4", "--warmup", "0s", "--duration", "5s", "--json", "-")
+	p := begin(t, c.env(), "bench", "--retry-for", "20s", "--lease", "5s", "-c", "4", "--warmup", "0s", "--duration", "5s", "--json", "-")
 	c.nodes[0].loaded(t)
 	c.nodes[0].kill()
 	r := p.end(t, 60*time.Second).result()
