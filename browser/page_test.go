@@ -445,6 +445,10 @@ func TestManyKeys(t *testing.T) {
 		if len(wide) > 0 {
 			t.Errorf("wider than the screen: %s", strings.Join(wide, "\n"))
 		}
+		// Keys that differ only at their ends are told apart.
+		if cut := eval[[]string](p, `[...document.querySelectorAll('#list .key')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent)`); len(cut) > 0 {
+			t.Errorf("keys that are not shown whole: %s", strings.Join(cut, "\n"))
+		}
 		p.picture(name)
 	}
 
