@@ -95,7 +95,7 @@ func TestSecureSlowReader(t *testing.T) {
 // A secure client that reads nothing is cut off, and the grant that it could
 // not read goes to the next.
 func TestSecureClientThatDoesNotRead(t *testing.T) {
-	n, _, dial := secureNode(t, func(c *Config) { c.WriteTimeout, c.MaxOutbound = 2*time.Second, 64<<20 })
+	n, _, dial := secureNode(t, func(c *Config) { c.WriteTimeout, c.MaxOutbound = 8*time.Second, 64<<20 })
 	holder, slow, next := dial(), dial(), dial()
 	hr, nr := bufio.NewReader(holder), bufio.NewReader(next)
 	ask(t, holder, hr, "A k 0 60", "A k 1 ")
@@ -107,16 +107,20 @@ func TestSecureClientThatDoesNotRead(t *testing.T) {
 	for n.Status().Waiting != 2 {
 		time.Sleep(time.Millisecond)
 	}
-	// Fill what is between the two, so that the grant can't leave.
+	// Fill what is between the two, so that the grant can't leave: a kernel takes
+	// 4 MiB at most. All of it is answered when the last line is.
 	ping := []byte("P " + strings.Repeat("x", 250) + "\n")
-	if _, err := slow.Write(bytes.Repeat(ping, 80_000)); err != nil {
+	if _, err := slow.Write(append(bytes.Repeat(ping, 30_000), "A last -1 60\n"...)); err != nil {
 		t.Fatal(err)
 	}
+	for n.Status().Held != 2 {
+		time.Sleep(time.Millisecond)
+	}
 	ask(t, holder, hr, "R k 1", "R k 1")
-	if s := n.Status(); s.Held != 1 || s.Waiting != 1 {
+	if s := n.Status(); s.Held != 2 || s.Waiting != 1 {
 		t.Errorf("the slow one is not the holder for a while: %+v", s)
 	}
-	if got, err := nr.ReadString('\n'); err != nil || !strings.HasPrefix(got, "A k 3 ") {
+	if got, err := nr.ReadString('\n'); err != nil || !strings.HasPrefix(got, "A k 4 ") {
 		t.Errorf("the next in line got %q, %v", got, err)
 	}
 }
