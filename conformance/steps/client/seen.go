@@ -201,9 +201,11 @@ func (s *scenario) receivesKey() error {
 }
 
 func (s *scenario) receivesNot(pattern, d string) error {
-	from := s.w.Now()
+	// From the last step that did something: what a client does upon it may come
+	// before this step begins.
+	from := s.mark
 	if s.cur != nil && matches(pattern, s.cur) {
-		from = s.cur.At + 1
+		from = max(from, s.cur.At+1)
 	}
 	found := func() []*entry {
 		return s.net.Lines(func(e *entry) bool { return e.At >= from && matches(pattern, e) })
