@@ -7,6 +7,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -25,6 +26,7 @@ func main() {
 			return
 		}
 	}
+	vet.Flags(flag.CommandLine)
 	// It serves go vet, too, if it is called with the file of a package.
 	multichecker.Main(vet.Analyzers()...)
 }

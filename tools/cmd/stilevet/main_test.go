@@ -159,8 +159,8 @@ func TestFlags(t *testing.T) {
 		{[]string{"--version"}, 0, `^stilevet \S+\n$`},
 		{[]string{"-V"}, 0, `^stilevet \S+\n$`},
 		{[]string{"-V=full"}, 0, `^\S*stilevet(\.exe)? version devel .*buildID=\S+\n$`},
-		{[]string{"help"}, 0, `(?s)deadrelease +report.*deafdo +report.*droppederr +report.*lostlock +report.*unusedtoken +report`},
-		{[]string{"help", "lostlock"}, 0, `(?s)^lostlock: report locks.*-lostlock\.tests`},
+		{[]string{"help"}, 0, `(?s)deadrelease +report.*deafdo +report.*directive +report.*droppederr +report.*lostlock +report.*unusedtoken +report`},
+		{[]string{"help", "lostlock"}, 0, `(?s)^lostlock: report locks.*//stile:kept`},
 		{[]string{"-nosuch", "./..."}, 2, `flag provided but not defined: -nosuch`},
 		{nil, 1, `Usage: \S+ \[-flag\] \[package\]`},
 		{[]string{"./nosuch"}, 1, `nosuch`},
@@ -179,7 +179,7 @@ func TestFlags(t *testing.T) {
 	for _, f := range flags {
 		names[f.Name] = true
 	}
-	for _, name := range []string{"deadrelease", "deafdo", "droppederr", "lostlock", "unusedtoken", "lostlock.tests", "json"} {
+	for _, name := range []string{"deadrelease", "deafdo", "directive", "droppederr", "lostlock", "unusedtoken", "tests", "generated", "json"} {
 		if !names[name] {
 			t.Errorf("-flags does not have %s", name)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"reflect"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
@@ -37,15 +38,19 @@ any case. Only what is certain is reported: on the way to the Release each path
 has cancelled the context, or one that it is derived from.
 
 The remedy is context.WithoutCancel(ctx), which is the suggested fix: Release
-has its own limit of five seconds.`
+has its own limit of five seconds. One that is meant as it is has a directive with
+the reason, on its line or above it:
+
+	//stile:meant the lease is short`
 
 // Analyzer reports releases with a cancelled context.
 var Analyzer = &analysis.Analyzer{
-	Name:     "deadrelease",
-	Doc:      doc,
-	URL:      "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#deadrelease",
-	Requires: []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
-	Run:      run,
+	Name:       "deadrelease",
+	Doc:        doc,
+	URL:        "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#deadrelease",
+	Requires:   []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
+	ResultType: reflect.TypeFor[*code.Directives](),
+	Run:        run,
 }
 
 func run(pass *analysis.Pass) (any, error) {
@@ -53,9 +58,10 @@ func run(pass *analysis.Pass) (any, error) {
 	graphs := pass.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
 	// The functions that may have a Release to report, each once.
 	functions := map[ast.Node]bool{}
+	meant := code.FindDirectives(pass, code.Meant)
 	var w *writes
 	for cur := range in.Root().Preorder((*ast.CallExpr)(nil)) {
-		if !api.Release[api.Called(pass.TypesInfo, cur.Node().(*ast.CallExpr))] {
+		if !api.Release[api.Called(pass.TypesInfo, cur.Node().(*ast.CallExpr))] || code.LeftOut(pass, cur.Node().Pos()) {
 			continue
 		}
 		if w == nil {
@@ -75,11 +81,11 @@ func run(pass *analysis.Pass) (any, error) {
 				g = graphs.FuncLit(n)
 			}
 			if g != nil {
-				(&flow{pass: pass, fn: fn.Node(), g: g, writes: w, values: map[valueKey]*value{}, reported: map[token.Pos]bool{}}).run()
+				(&flow{pass: pass, meant: meant, root: in.Root(), fn: fn.Node(), g: g, writes: w, values: map[valueKey]*value{}, reported: map[token.Pos]bool{}}).run()
 			}
 		}
 	}
-	return nil, nil
+	return meant, nil
 }
 
 // report tells of a Release that gets a cancelled context. at is what cancels
@@ -90,6 +96,10 @@ func (f *flow) report(call *ast.CallExpr, at ast.Node) {
 		return
 	}
 	f.reported[arg.Pos()] = true
+	cur, ok := f.root.FindNode(call)
+	if !ok || f.meant.Marks(cur) {
+		return
+	}
 	d := analysis.Diagnostic{Pos: arg.Pos(), End: arg.End()}
 	if at == nil {
 		d.Message = "this context of the lock ends with Release itself, which then does not wait for the server's answer"
@@ -98,6 +108,7 @@ func (f *flow) report(call *ast.CallExpr, at ast.Node) {
 			f.pass.Fset.Position(at.Pos()).Line)
 		d.Related = []analysis.RelatedInformation{{Pos: at.Pos(), Message: "cancelled here"}}
 	}
+	d.Message += f.meant.HintAt(cur)
 	if pkg := code.Package(f.pass, "context", arg.Pos()); pkg != "" {
 		d.SuggestedFixes = []analysis.SuggestedFix{{
 			Message: "Release without the context's cancellation",

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/cfg"
 
 	"github.com/stile-lock/stile/tools/vet/internal/api"
@@ -26,6 +27,7 @@ type valueKey struct {
 	site   any        // the *ast.CallExpr, or the *types.Var
 	parent *value     // it ends with this one; may be nil
 	lock   *types.Var // it is this lock's own
+	test   *types.Var // it is the Context of this test
 }
 
 // from reports whether the context ends with other.
@@ -51,12 +53,15 @@ type deferred struct {
 type state struct {
 	vars    map[*types.Var]*value // nil for one that is not certain
 	cancels map[types.Object]*value
-	dead    map[*value]ast.Node // and what cancelled it
-	defers  []deferred
+	// asks are the variables with an error or a cause of a context, or the
+	// channel of its end.
+	asks   map[*types.Var]*value
+	dead   map[*value]ast.Node // and what cancelled it
+	defers []deferred
 }
 
 func (s *state) clone() *state {
-	return &state{maps.Clone(s.vars), maps.Clone(s.cancels), maps.Clone(s.dead), slices.Clone(s.defers)}
+	return &state{maps.Clone(s.vars), maps.Clone(s.cancels), maps.Clone(s.asks), maps.Clone(s.dead), slices.Clone(s.defers)}
 }
 
 // meet keeps of s what is certain in t, too, and reports whether s is less now.
@@ -74,6 +79,12 @@ func (s *state) meet(t *state) (less bool) {
 	for o, x := range s.cancels {
 		if t.cancels[o] != x {
 			delete(s.cancels, o)
+			less = true
+		}
+	}
+	for v, x := range s.asks {
+		if t.asks[v] != x {
+			delete(s.asks, v)
 			less = true
 		}
 	}
@@ -103,6 +114,8 @@ type write struct {
 // A flow finds what is certain at each point of a function.
 type flow struct {
 	pass     *analysis.Pass
+	meant    *code.Directives
+	root     inspector.Cursor
 	fn       ast.Node
 	g        *cfg.CFG
 	writes   *writes
@@ -122,7 +135,7 @@ func (f *flow) run() {
 	})
 	f.quiet = true
 	in := map[*cfg.Block]*state{f.g.Blocks[0]: {
-		vars: map[*types.Var]*value{}, cancels: map[types.Object]*value{}, dead: map[*value]ast.Node{},
+		vars: map[*types.Var]*value{}, cancels: map[types.Object]*value{}, asks: map[*types.Var]*value{}, dead: map[*value]ast.Node{},
 	}}
 	for work := []*cfg.Block{f.g.Blocks[0]}; len(work) > 0; {
 		b := work[0]
@@ -163,9 +176,7 @@ func (f *flow) intern(k valueKey) *value {
 // edge takes note of what the way from b to next tells.
 func (f *flow) edge(b *cfg.Block, taken bool, next *cfg.Block, st *state) {
 	if clause, ok := next.Stmt.(*ast.CommClause); ok && next.Kind == cfg.KindSelectCaseBody {
-		if ctx := f.doneOf(clause.Comm); ctx != nil {
-			f.kill(f.eval(ctx, st), clause.Comm, st, false)
-		}
+		f.kill(f.doneOf(clause.Comm, st), clause.Comm, st, false)
 		return
 	}
 	if len(b.Succs) != 2 || len(b.Nodes) == 0 {
@@ -179,13 +190,37 @@ func (f *flow) edge(b *cfg.Block, taken bool, next *cfg.Block, st *state) {
 	if !ok || !code.IsNil(f.pass.TypesInfo, e.Y) || !(e.Op == token.NEQ && taken || e.Op == token.EQL && !taken) {
 		return
 	}
-	if ctx := f.method(e.X, "Err"); ctx != nil {
-		f.kill(f.eval(ctx, st), cond, st, false)
+	f.kill(f.asked(e.X, st), cond, st, false)
+}
+
+// asked is the context of which e has the error or the cause.
+func (f *flow) asked(e ast.Expr, st *state) *value {
+	if v := code.Var(f.pass.TypesInfo, e); v != nil && !code.IsChan(v.Type()) {
+		return st.asks[v]
 	}
+	if ctx := f.method(e, "Err"); ctx != nil {
+		return f.eval(ctx, st)
+	}
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if ok && len(call.Args) == 1 && api.Called(f.pass.TypesInfo, call) == (api.Func{Pkg: contextPkg, Name: "Cause"}) {
+		return f.eval(call.Args[0], st)
+	}
+	return nil
+}
+
+// end is the context of which e is the channel that is closed at its end.
+func (f *flow) end(e ast.Expr, st *state) *value {
+	if v := code.Var(f.pass.TypesInfo, e); v != nil && code.IsChan(v.Type()) {
+		return st.asks[v]
+	}
+	if ctx := f.method(e, "Done"); ctx != nil {
+		return f.eval(ctx, st)
+	}
+	return nil
 }
 
 // doneOf is the context of which a communication receives the end.
-func (f *flow) doneOf(n ast.Node) ast.Expr {
+func (f *flow) doneOf(n ast.Node, st *state) *value {
 	var e ast.Expr
 	switch n := n.(type) {
 	case *ast.ExprStmt:
@@ -194,7 +229,7 @@ func (f *flow) doneOf(n ast.Node) ast.Expr {
 		e = n.Rhs[0]
 	}
 	if u, ok := ast.Unparen(e).(*ast.UnaryExpr); ok && u.Op == token.ARROW {
-		return f.method(u.X, "Done")
+		return f.end(u.X, st)
 	}
 	return nil
 }
@@ -234,11 +269,13 @@ func (f *flow) kill(v *value, by ast.Node, st *state, deferredToo bool) {
 // still reports whether a deferred Release gets the context that its variable
 // had when it was deferred.
 func (f *flow) still(d deferred) bool {
-	if d.late == nil {
-		return true
-	}
-	for _, w := range f.writes.in[d.late] {
-		if w.fn != f.fn || w.pos > d.call.Pos() {
+	return d.late == nil || f.unchanged(d.late, d.call.Pos())
+}
+
+// unchanged reports whether nothing behind pos gives the variable another value.
+func (f *flow) unchanged(v *types.Var, pos token.Pos) bool {
+	for _, w := range f.writes.in[v] {
+		if w.fn != f.fn || w.pos > pos {
 			return false
 		}
 	}
@@ -279,6 +316,12 @@ func (f *flow) eval(e ast.Expr, st *state) *value {
 			}
 			if lock := code.Var(f.pass.TypesInfo, sel.X); lock != nil && f.once(lock) {
 				return f.intern(valueKey{site: e, lock: lock})
+			}
+		case fn.Pkg == "testing" && fn.Name == "Context":
+			if sel, ok := ast.Unparen(e.Fun).(*ast.SelectorExpr); ok {
+				if test := code.Var(f.pass.TypesInfo, sel.X); test != nil && f.once(test) {
+					return f.intern(valueKey{site: test, test: test})
+				}
 			}
 		}
 	}

@@ -87,9 +87,7 @@ func (f *flow) step(n ast.Node, st *state) {
 	switch n := n.(type) {
 	case *ast.ExprStmt:
 		f.calls(n.X, n, st)
-		if ctx := f.doneOf(n); ctx != nil {
-			f.kill(f.eval(ctx, st), n, st, true)
-		}
+		f.kill(f.doneOf(n, st), n, st, true)
 	case *ast.AssignStmt:
 		for _, e := range n.Rhs {
 			f.calls(e, n, st)
@@ -101,6 +99,8 @@ func (f *flow) step(n ast.Node, st *state) {
 			lhs[i] = name
 		}
 		f.assign(lhs, n.Values, st)
+	case *ast.Ident:
+		f.forget([]ast.Expr{n}, st) // a range or a case of a select gives it a value
 	}
 }
 
@@ -115,6 +115,53 @@ func (f *flow) releases(n ast.Node, st *state) {
 				if by := st.deadBy(ctx); by != nil {
 					f.report(call, by)
 				}
+			}
+			f.after(call, st)
+		}
+		return true
+	})
+}
+
+// after reports the releases in a closure that runs when a context has ended:
+// by context.AfterFunc, or by the Cleanup of a test, whose Context ends before.
+func (f *flow) after(call *ast.CallExpr, st *state) {
+	var lit *ast.FuncLit
+	var ended func(v *value) bool
+	switch fn := api.Called(f.pass.TypesInfo, call); {
+	case fn == (api.Func{Pkg: contextPkg, Name: "AfterFunc"}) && len(call.Args) == 2:
+		lit, _ = ast.Unparen(call.Args[1]).(*ast.FuncLit)
+		ctx := f.eval(call.Args[0], st)
+		ended = func(v *value) bool { return ctx != nil && v.from(ctx) }
+	case fn.Pkg == "testing" && fn.Name == "Cleanup" && len(call.Args) == 1:
+		lit, _ = ast.Unparen(call.Args[0]).(*ast.FuncLit)
+		sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		test := code.Var(f.pass.TypesInfo, sel.X)
+		ended = func(v *value) bool {
+			for ; v != nil; v = v.parent {
+				if v.test != nil && v.test == test {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	if lit == nil {
+		return
+	}
+	ast.Inspect(lit.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.CallExpr:
+			ctx := f.released(n, st)
+			if ctx == nil || !ended(ctx) {
+				return true
+			}
+			if v := code.Var(f.pass.TypesInfo, n.Args[0]); v == nil || f.unchanged(v, call.Pos()) {
+				f.report(n, call)
 			}
 		}
 		return true
@@ -199,6 +246,7 @@ func (f *flow) deferred(n *ast.DeferStmt, st *state) {
 		return
 	}
 	// Of a closure only plain statements are certain to run.
+	var before []*value // cancelled in it
 	for _, stmt := range lit.Body.List {
 		var call *ast.CallExpr
 		switch stmt := stmt.(type) {
@@ -216,9 +264,32 @@ func (f *flow) deferred(n *ast.DeferStmt, st *state) {
 		if call == nil {
 			return
 		}
+		if ctx := f.released(call, st); ctx != nil {
+			if v := code.Var(f.pass.TypesInfo, call.Args[0]); v == nil || f.unchanged(v, call.Pos()) {
+				for _, v := range before {
+					if ctx.from(v) {
+						f.report(call, n)
+					}
+				}
+			}
+		}
 		register(call, true)
 		f.cancelsLater(call, n, st)
+		if v := f.cancelled(call, st); v != nil && f.cancelUnchanged(call) {
+			before = append(before, v)
+		}
 	}
+}
+
+// cancelUnchanged reports whether a call in a closure that runs later cancels
+// what it would cancel now.
+func (f *flow) cancelUnchanged(call *ast.CallExpr) bool {
+	fun := ast.Unparen(call.Fun)
+	if sel, ok := fun.(*ast.SelectorExpr); ok {
+		fun = sel.X // a group
+	}
+	v := code.Var(f.pass.TypesInfo, fun)
+	return v != nil && f.unchanged(v, call.Pos())
 }
 
 // cancelsLater reports the deferred releases that run after a deferred call.
@@ -228,13 +299,11 @@ func (f *flow) cancelsLater(call *ast.CallExpr, by *ast.DeferStmt, st *state) {
 		return
 	}
 	for _, d := range st.defers {
-		if d.ctx.from(v) && f.still(d) && !within(by, d.call.Pos()) {
+		if d.ctx.from(v) && f.still(d) && !code.Within(by, d.call.Pos()) {
 			f.report(d.call, by)
 		}
 	}
 }
-
-func within(n ast.Node, pos token.Pos) bool { return n.Pos() <= pos && pos < n.End() }
 
 // assign takes note of new contexts and of the functions that cancel them.
 func (f *flow) assign(lhs, rhs []ast.Expr, st *state) {
@@ -265,15 +334,23 @@ func (f *flow) assign(lhs, rhs []ast.Expr, st *state) {
 		f.forget(lhs, st)
 		return
 	}
-	values := make([]*value, len(rhs))
+	values, asks := make([]*value, len(rhs)), make([]*value, len(rhs))
 	for i, e := range rhs {
 		if t := f.pass.TypesInfo.TypeOf(e); t != nil && code.IsContext(t) {
 			values[i] = f.eval(e, st)
+			if call, ok := ast.Unparen(e).(*ast.CallExpr); ok && values[i] == nil {
+				values[i] = f.intern(valueKey{site: call}) // whatever it is
+			}
+		} else if asks[i] = f.asked(e, st); asks[i] == nil {
+			asks[i] = f.end(e, st)
 		}
 	}
 	f.forget(lhs, st)
 	for i, e := range lhs {
 		f.set(e, values[i], st)
+		if v := code.Var(f.pass.TypesInfo, e); v != nil && asks[i] != nil && f.tracked(v) {
+			st.asks[v] = asks[i]
+		}
 	}
 }
 
@@ -282,6 +359,7 @@ func (f *flow) forget(lhs []ast.Expr, st *state) {
 		if v := code.Var(f.pass.TypesInfo, e); v != nil {
 			st.vars[v] = nil
 			delete(st.cancels, v)
+			delete(st.asks, v)
 		}
 	}
 }

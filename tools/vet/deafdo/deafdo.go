@@ -6,6 +6,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"reflect"
+	"regexp"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
@@ -30,62 +32,68 @@ never looks at it goes on beside the new holder:
 		}
 	})
 
-Reported are loops in a function literal passed to Do that mention neither its
-context, nor its lock, nor anything that was made with one of these, and that
+Reported are loops in the function passed to Do that mention neither its context,
+nor its lock, nor anything that was made with one of these, and that
 
   - have no end: "for" without a condition, and without a way out;
   - or wait: by time.Sleep, for time.After or a ticker, or for a channel from
     outside that they range over;
-  - or pass on a context from outside, which does not end with the lease.
+  - or pass on a context from outside, which does not end with the lease, and
+    do so not just for logging.
 
-The suggested fix of the last puts the function's own context in its place.`
+A loop that certainly waits for no more than a second in all is left out, and so is
+what closures do. The suggested fix of the last kind puts the function's own
+context in its place. A loop that is meant to go on has a directive with the reason,
+on its line or above it:
+
+	//stile:meant three jobs at most, and each is idempotent`
 
 // Analyzer reports loops that do not hear of the end of the lease.
 var Analyzer = &analysis.Analyzer{
-	Name:     "deafdo",
-	Doc:      doc,
-	URL:      "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#deafdo",
-	Requires: []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
-	Run:      run,
+	Name:       "deafdo",
+	Doc:        doc,
+	URL:        "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#deafdo",
+	Requires:   []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
+	ResultType: reflect.TypeFor[*code.Directives](),
+	Run:        run,
 }
 
 func run(pass *analysis.Pass) (any, error) {
+	meant := code.FindDirectives(pass, code.Meant)
+	seen := map[ast.Node]bool{} // a function can be passed to Do twice
 	for cur := range pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Root().Preorder((*ast.CallExpr)(nil)) {
 		call := cur.Node().(*ast.CallExpr)
-		if api.Called(pass.TypesInfo, call) != api.Do || len(call.Args) <= api.DoCallback {
+		if api.Called(pass.TypesInfo, call) != api.Do || len(call.Args) <= api.DoCallback || code.LeftOut(pass, call.Pos()) {
 			continue
 		}
-		lit, ok := ast.Unparen(call.Args[api.DoCallback]).(*ast.FuncLit)
-		if !ok {
+		fn, body, sig := code.Callback(pass, cur, call.Args[api.DoCallback])
+		if body == nil || sig.Params().Len() != 2 || seen[fn.Node()] {
 			continue
 		}
-		fn, ok := cur.FindNode(lit)
-		sig := pass.TypesInfo.TypeOf(lit).(*types.Signature)
-		if !ok || sig.Params().Len() != 2 {
-			continue
-		}
-		c := &callback{Pass: pass, lit: lit, fn: fn, ctx: sig.Params().At(0), lock: sig.Params().At(1)}
-		c.hears = hearing(pass.TypesInfo, lit, c.ctx, c.lock)
+		seen[fn.Node()] = true
+		c := &callback{Pass: pass, meant: meant, body: body, fn: fn, ctx: sig.Params().At(0), lock: sig.Params().At(1)}
+		c.hears = hearing(pass.TypesInfo, body, c.ctx, c.lock)
 		c.loops()
 	}
-	return nil, nil
+	return meant, nil
 }
 
-// A callback is a function literal that is passed to Do.
+// A callback is a function that is passed to Do.
 type callback struct {
 	*analysis.Pass
-	lit       *ast.FuncLit
+	meant     *code.Directives
+	body      *ast.BlockStmt
 	fn        inspector.Cursor
 	ctx, lock *types.Var
 	hears     map[*types.Var]bool // tell of the end of the lease, maybe
 }
 
-// loops reports the outermost loops of the literal itself.
+// loops reports the outermost loops of the function itself.
 func (c *callback) loops() {
 	c.fn.Inspect([]ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil)}, func(cur inspector.Cursor) bool {
 		switch n := cur.Node().(type) {
 		case *ast.FuncLit:
-			return n == c.lit
+			return n == c.fn.Node()
 		default:
 			if code.Mentions(c.TypesInfo, n, func(v *types.Var) bool { return c.hears[v] }) {
 				return true // a loop within may not
@@ -100,7 +108,7 @@ func (c *callback) loops() {
 func (c *callback) loop(cur inspector.Cursor) bool {
 	n := cur.Node()
 	if others := c.others(cur); len(others) > 0 {
-		c.Report(analysis.Diagnostic{
+		c.report(cur, analysis.Diagnostic{
 			Pos: others[0].Pos(), End: others[0].End(),
 			Message: "this loop in the function given to Do uses the context " + others[0].Name +
 				" from outside, which does not end when the lease is lost, and not the function's own",
@@ -120,23 +128,33 @@ func (c *callback) loop(cur inspector.Cursor) bool {
 			why = "waits for a channel"
 		}
 	}
-	if why == "" && c.waits(cur) {
+	if why == "" && c.waits(cur) && !c.short(cur) {
 		why = "waits"
 	}
 	if why == "" {
 		return false
 	}
 	end := n.Pos() + token.Pos(len("for"))
-	c.Report(analysis.Diagnostic{
+	c.report(cur, analysis.Diagnostic{
 		Pos: n.Pos(), End: end,
 		Message: "this loop in the function given to Do " + why + ", and never looks at the function's context, which ends when the lease is lost",
 	})
 	return true
 }
 
-// outside reports whether every variable in e is from outside of the literal.
+// report tells of a loop. A directive counts at the loop, and where the report is.
+func (c *callback) report(loop inspector.Cursor, d analysis.Diagnostic) {
+	at, ok := loop.FindByPos(d.Pos, d.End)
+	if c.meant.Marks(loop) || ok && c.meant.Marks(at) {
+		return
+	}
+	d.Message += c.meant.HintAt(loop)
+	c.Report(d)
+}
+
+// outside reports whether every variable in e is from outside of the function.
 func (c *callback) outside(e ast.Expr) bool {
-	return !code.Mentions(c.TypesInfo, e, func(v *types.Var) bool { return !v.IsField() && c.lit.Pos() <= v.Pos() && v.Pos() < c.lit.End() }) &&
+	return !code.Mentions(c.TypesInfo, e, func(v *types.Var) bool { return !v.IsField() && code.Within(c.fn.Node(), v.Pos()) }) &&
 		isPath(e)
 }
 
@@ -185,18 +203,24 @@ func (c *callback) isClock(e ast.Expr) bool {
 	return false
 }
 
+// logs are packages that take from a context what to log, and nothing else.
+var logs = regexp.MustCompile(`(^|/)\w*(log|logr|logrus|zap|tracelog)(/|$)`)
+
 // others are the mentions of contexts from outside which are passed to calls,
 // or asked for their end.
 func (c *callback) others(loop inspector.Cursor) (ids []*ast.Ident) {
 	for cur := range loop.Preorder((*ast.Ident)(nil)) {
 		id := cur.Node().(*ast.Ident)
+		if fn, _, _ := code.Function(c.TypesInfo, cur); fn != c.fn {
+			continue // a closure may run elsewhere
+		}
 		v, ok := c.TypesInfo.Uses[id].(*types.Var)
-		if !ok || !code.IsContext(v.Type()) || v.IsField() || c.lit.Pos() <= v.Pos() && v.Pos() < c.lit.End() || v.Parent() == c.Pkg.Scope() {
+		if !ok || !code.IsContext(v.Type()) || v.IsField() || code.Within(c.fn.Node(), v.Pos()) || v.Parent() == c.Pkg.Scope() {
 			continue
 		}
 		switch parent, at := code.Outer(cur); at {
 		case edge.CallExpr_Args:
-			if f := api.Called(c.TypesInfo, parent.Node().(*ast.CallExpr)); f.Pkg == "context" && f.Name == "WithoutCancel" {
+			if f := api.Called(c.TypesInfo, parent.Node().(*ast.CallExpr)); f.Pkg == "context" && f.Name == "WithoutCancel" || logs.MatchString(f.Pkg) {
 				continue
 			}
 			ids = append(ids, id)

@@ -5,8 +5,7 @@ package droppederr
 import (
 	"fmt"
 	"go/ast"
-	"go/types"
-	"strings"
+	"reflect"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/inspect"
@@ -34,21 +33,20 @@ blank identifier alone, "_ = lock.Keep(ctx, 0)", says that this is meant. A
 Release without a look at its error is plain Go, deferred or not: the lease ends
 the lock in any case.
 
-Tests are left out, as they may know what an error would be; -droppederr.tests
-looks at them, too.`
+One that is dropped on purpose in another way has a directive with the reason, on
+its line or above it:
+
+	//stile:meant the next one sees it`
 
 // Analyzer reports dropped errors.
 var Analyzer = &analysis.Analyzer{
-	Name:     "droppederr",
-	Doc:      doc,
-	URL:      "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#droppederr",
-	Requires: []*analysis.Analyzer{inspect.Analyzer},
-	Run:      run,
+	Name:       "droppederr",
+	Doc:        doc,
+	URL:        "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#droppederr",
+	Requires:   []*analysis.Analyzer{inspect.Analyzer},
+	ResultType: reflect.TypeFor[*code.Directives](),
+	Run:        run,
 }
-
-func init() { Analyzer.Flags.BoolVar(&tests, "tests", false, "look at files of tests, too") }
-
-var tests bool
 
 // why says what nobody knows without the error.
 var why = func() map[api.Func]string {
@@ -67,10 +65,11 @@ var why = func() map[api.Func]string {
 }()
 
 func run(pass *analysis.Pass) (any, error) {
+	meant := code.FindDirectives(pass, code.Meant)
 	for cur := range pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Root().Preorder((*ast.CallExpr)(nil)) {
 		call := cur.Node().(*ast.CallExpr)
 		f := api.Called(pass.TypesInfo, call)
-		if why[f] == "" || !tests && code.IsTest(pass, call.Pos()) {
+		if why[f] == "" || code.LeftOut(pass, call.Pos()) {
 			continue
 		}
 		parent, at := code.Outer(cur)
@@ -78,7 +77,7 @@ func run(pass *analysis.Pass) (any, error) {
 		var lhs []ast.Expr
 		switch n := parent.Node().(type) {
 		case *ast.ExprStmt:
-			d.SuggestedFixes = checked(pass, cur, parent, f)
+			d.SuggestedFixes = checked(pass, cur, parent)
 		case *ast.GoStmt, *ast.DeferStmt:
 		case *ast.AssignStmt:
 			lhs = n.Lhs
@@ -103,9 +102,12 @@ func run(pass *analysis.Pass) (any, error) {
 			d.Pos, d.End = lhs[len(lhs)-1].Pos(), lhs[len(lhs)-1].End()
 			d.SuggestedFixes = named(pass, cur, parent, lhs)
 		}
-		pass.Report(d)
+		if !meant.Marks(cur) {
+			d.Message += meant.HintAt(cur)
+			pass.Report(d)
+		}
 	}
-	return nil, nil
+	return meant, nil
 }
 
 func blank(e ast.Expr) bool {
@@ -168,74 +170,4 @@ func outermost(cur inspector.Cursor) inspector.Cursor {
 		outer = fn
 	}
 	return outer
-}
-
-// returnsError reports whether a statement at cur can return an error and
-// nothing else.
-func returnsError(pass *analysis.Pass, cur inspector.Cursor) bool {
-	_, _, sig := code.Function(pass.TypesInfo, cur)
-	return sig != nil && sig.Results().Len() == 1 && types.Identical(sig.Results().At(0).Type(), types.Universe.Lookup("error").Type())
-}
-
-func indent(pass *analysis.Pass, n ast.Node) string {
-	return strings.Repeat("\t", pass.Fset.Position(n.Pos()).Column-1)
-}
-
-// checked returns the error of a call that is a statement, where it is the
-// call's only result and the function's only one.
-func checked(pass *analysis.Pass, cur, stmt inspector.Cursor, f api.Func) []analysis.SuggestedFix {
-	if kind, _ := stmt.ParentEdge(); kind != edge.BlockStmt_List || !returnsError(pass, cur) {
-		return nil
-	}
-	if _, ok := pass.TypesInfo.TypeOf(cur.Node().(*ast.CallExpr)).(*types.Tuple); ok {
-		return nil
-	}
-	n := stmt.Node()
-	tab := indent(pass, n)
-	return []analysis.SuggestedFix{{
-		Message: "Return the error",
-		TextEdits: []analysis.TextEdit{
-			{Pos: n.Pos(), End: n.Pos(), NewText: []byte("if err := ")},
-			{Pos: n.End(), End: n.End(), NewText: fmt.Appendf(nil, "; err != nil {\n%s\treturn err\n%[1]s}", tab)},
-		},
-	}}
-}
-
-// named gives the error a name and returns it, where it is the function's only
-// result and the name is free.
-func named(pass *analysis.Pass, cur, stmt inspector.Cursor, lhs []ast.Expr) []analysis.SuggestedFix {
-	assign, ok := stmt.Node().(*ast.AssignStmt)
-	if kind, _ := stmt.ParentEdge(); !ok || assign.Tok.String() != ":=" || kind != edge.BlockStmt_List || !returnsError(pass, cur) {
-		return nil
-	}
-	scope := pass.TypesInfo.Scopes[fileOf(pass, assign)].Innermost(assign.Pos())
-	if scope == nil {
-		return nil
-	}
-	if old := scope.Lookup("err"); old != nil {
-		if old.Pos() > assign.Pos() || !types.Identical(old.Type(), types.Universe.Lookup("error").Type()) {
-			return nil
-		}
-	}
-	// With another name the meaning of what follows could change.
-	if _, outer := scope.LookupParent("err", assign.Pos()); outer != nil && outer.Parent() != scope {
-		return nil
-	}
-	tab := indent(pass, assign)
-	return []analysis.SuggestedFix{{
-		Message: "Return the error",
-		TextEdits: []analysis.TextEdit{
-			{Pos: lhs[1].Pos(), End: lhs[1].End(), NewText: []byte("err")},
-			{Pos: assign.End(), End: assign.End(), NewText: fmt.Appendf(nil, "\n%sif err != nil {\n%[1]s\treturn err\n%[1]s}", tab)},
-		},
-	}}
-}
-
-func fileOf(pass *analysis.Pass, n ast.Node) *ast.File {
-	for _, f := range pass.Files {
-		if f.FileStart <= n.Pos() && n.Pos() < f.FileEnd {
-			return f
-		}
-	}
-	return nil
 }

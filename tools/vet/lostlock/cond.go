@@ -53,7 +53,7 @@ func (s *search) branch(b *cfg.Block, taken bool, st *state) bool {
 		if taken != (t == yes) {
 			return false
 		}
-		if cond == nil || code.Mentions(s.TypesInfo, cond, func(v *types.Var) bool { return v == s.lock || v == s.err }) {
+		if cond == nil || code.Mentions(s.TypesInfo, cond, func(v *types.Var) bool { return v == s.lock || v == s.err && !st.over }) {
 			st.murky = false // whoever comes here has the lock
 		}
 		return true
@@ -61,14 +61,22 @@ func (s *search) branch(b *cfg.Block, taken bool, st *state) bool {
 	if cond != nil {
 		// A branch elsewhere, which may well ask the same as the one that
 		// decided on the acquire.
-		if s.around != nil && !within(s.around, cond.Pos()) {
+		if s.around != nil && !code.Within(s.around, cond.Pos()) {
 			st.murky = true
 		}
 		if b.Succs[0].Kind != cfg.KindForBody { // there it changes by the turn
 			s.learn(cond, taken, st.known)
 		}
+		if st.shown != "" && (st.known["("+st.shown+"!=nil)"] || isFalse(st.known, "("+st.shown+"==nil)")) {
+			st.shown = "" // the call that got the token has failed
+		}
 	}
 	return true
+}
+
+func isFalse(known map[string]bool, key string) bool {
+	value, ok := known[key]
+	return ok && !value
 }
 
 // turn takes note of a loop that is entered, or left. Nobody knows whether one
@@ -91,7 +99,7 @@ func (s *search) turn(b *cfg.Block, taken bool, st *state) {
 // awayWithin reports whether the lock is given back or handed on within n.
 func (s *search) awayWithin(n ast.Node) bool {
 	for id, what := range s.uses.of {
-		if what == away && within(n, id.Pos()) {
+		if what == away && code.Within(n, id.Pos()) {
 			return true
 		}
 	}
@@ -183,10 +191,13 @@ func (s *search) eval(e ast.Expr, st *state) truth {
 			if s.isLost(x) || s.isLost(y) {
 				return truthOf(e.Op == token.NEQ)
 			}
+			if s.isEnd(x) || s.isEnd(y) {
+				return murky
+			}
 			if !code.IsNil(s.TypesInfo, y) {
 				break
 			}
-			if ctx := s.method(x, "Err"); ctx != nil && s.isOwn(ctx) {
+			if ctx := s.asked(x); ctx != nil && s.isOwn(ctx) {
 				return truthOf(e.Op == token.EQL)
 			}
 			switch v := code.Var(s.TypesInfo, x); {
@@ -202,6 +213,9 @@ func (s *search) eval(e ast.Expr, st *state) truth {
 		if f == (api.Func{Pkg: "errors", Name: "Is"}) && len(e.Args) == 2 && s.isLost(e.Args[1]) {
 			return no
 		}
+		if f == (api.Func{Pkg: "errors", Name: "Is"}) && len(e.Args) == 2 && s.isEnd(e.Args[1]) {
+			return murky
+		}
 		if f.Pkg == "errors" && (f.Name == "Is" || f.Name == "As") && len(e.Args) == 2 && s.isErr(e.Args[0], st) &&
 			!code.IsNil(s.TypesInfo, e.Args[1]) && !code.Mentions(s.TypesInfo, e.Args[1], func(v *types.Var) bool { return v == s.err }) {
 			return no
@@ -209,7 +223,7 @@ func (s *search) eval(e ast.Expr, st *state) truth {
 	}
 	if code.Mentions(s.TypesInfo, e, func(v *types.Var) bool {
 		return s.err != nil && v == s.err && !st.over || s.derived[v]
-	}) || s.ofContext(e) {
+	}) || s.ofContext(e) || s.isAnswer(e, st) {
 		return murky
 	}
 	return free

@@ -116,8 +116,85 @@ func (s *search) method(e ast.Expr, name string) ast.Expr {
 	return sel.X
 }
 
-// received is the context whose end a statement waits for.
-func (s *search) received(n ast.Node) ast.Expr {
+// asked is the context of which e asks the error or the cause, nil for any
+// other expression.
+func (s *search) asked(e ast.Expr) ast.Expr {
+	if ctx := s.method(e, "Err"); ctx != nil {
+		return ctx
+	}
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if ok && len(call.Args) == 1 && api.Called(s.TypesInfo, call) == (api.Func{Pkg: "context", Name: "Cause"}) {
+		return call.Args[0]
+	}
+	return nil
+}
+
+// A variable that has an answer about the lock's context, or the channel of its
+// end, has an entry in what is known: one with ofOwn for the lock's own context,
+// and with ofMade for one that may be made of it. It is forgotten as all others are
+// when the variable is assigned.
+const (
+	ofOwn  = "own"
+	ofMade = "made"
+)
+
+// answer takes note of a variable with an answer about the lock's context.
+func (s *search) answer(v *types.Var, value ast.Expr, known map[string]bool) {
+	ctx := s.asked(value)
+	isErr := ctx != nil
+	if !isErr {
+		ctx = s.method(value, "Done")
+	}
+	from := code.Var(s.TypesInfo, value)
+	switch {
+	case ctx != nil && s.isOwn(ctx):
+		known[ofOwn+ident(v)] = true
+		if isErr {
+			known["("+ident(v)+token.EQL.String()+"nil)"] = true
+			known["("+ident(v)+token.NEQ.String()+"nil)"] = false
+		}
+	case ctx != nil && s.ofContext(ctx):
+		known[ofMade+ident(v)] = true
+	case from != nil && (known[ofOwn+ident(from)] || known[ofMade+ident(from)]):
+		known[ofMade+ident(v)] = true
+	case isSign(v.Type()) && s.ofContext(value):
+		known[ofMade+ident(v)] = true
+	}
+}
+
+// isSign reports whether a value of that type, from a call that gets the lock's
+// context, may well be about its end. Of errors most tell something else.
+func isSign(t types.Type) bool {
+	switch t := types.Unalias(t).(type) {
+	case *types.Basic:
+		return t.Info()&types.IsBoolean != 0
+	case *types.Chan:
+		return true
+	case *types.Named:
+		return t.Obj().Pkg() != nil && t.Obj().Pkg().Path() == "time"
+	}
+	return false
+}
+
+// isAnswer reports whether e has a variable with an answer about the lock's
+// context.
+func (s *search) isAnswer(e ast.Expr, st *state) bool {
+	return code.Mentions(s.TypesInfo, e, func(v *types.Var) bool { return st.known[ofOwn+ident(v)] || st.known[ofMade+ident(v)] })
+}
+
+// isEnd reports whether e is an error that a context which has ended leads to,
+// in a function that uses the lock's.
+func (s *search) isEnd(e ast.Expr) bool {
+	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	v, ok := s.TypesInfo.Uses[sel.Sel].(*types.Var)
+	return ok && v.Pkg() != nil && v.Pkg().Path() == "context" && (v.Name() == "Canceled" || v.Name() == "DeadlineExceeded") && s.ofContext(s.body)
+}
+
+// received is the channel that a statement receives from.
+func received(n ast.Node) ast.Expr {
 	var e ast.Expr
 	switch n := n.(type) {
 	case *ast.ExprStmt:
@@ -126,7 +203,7 @@ func (s *search) received(n ast.Node) ast.Expr {
 		e = n.Rhs[0]
 	}
 	if u, ok := ast.Unparen(e).(*ast.UnaryExpr); ok && u.Op == token.ARROW {
-		return s.method(u.X, "Done")
+		return u.X
 	}
 	return nil
 }
@@ -134,14 +211,17 @@ func (s *search) received(n ast.Node) ast.Expr {
 // news takes note of a received end of a context: the path is over if that was
 // the lock's own.
 func (s *search) news(n ast.Node, st *state) (over bool) {
-	ctx := s.received(n)
-	if ctx == nil {
+	ch := received(n)
+	if ch == nil {
 		return false
 	}
-	if s.isOwn(ctx) {
+	if v := code.Var(s.TypesInfo, ch); v != nil && st.known[ofOwn+ident(v)] {
 		return true
 	}
-	st.murky = st.murky || s.ofContext(ctx)
+	if ctx := s.method(ch, "Done"); ctx != nil && s.isOwn(ctx) {
+		return true
+	}
+	st.murky = st.murky || s.ofContext(ch) || s.isAnswer(ch, st)
 	return false
 }
 

@@ -3,7 +3,6 @@ package lostlock
 import (
 	"fmt"
 	"go/ast"
-	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/edge"
@@ -42,10 +41,13 @@ func (q *acquisition) fix() []analysis.SuggestedFix {
 	if ctx == nil || pkg == "" {
 		return nil
 	}
-	indent := strings.Repeat("\t", q.Fset.Position(check.Pos()).Column-1)
-	text := fmt.Sprintf("\n%sdefer %s.Release(%s.WithoutCancel(%s))", indent, q.lock.Name(), pkg, ctx.Name())
+	end, ok := code.LineEnd(q.Pass, check.End())
+	if !ok {
+		return nil
+	}
+	text := fmt.Sprintf("\n%sdefer %s.Release(%s.WithoutCancel(%s))", code.Indent(q.Pass, check.Pos()), q.lock.Name(), pkg, ctx.Name())
 	return []analysis.SuggestedFix{{
 		Message:   "Release the lock when the function ends",
-		TextEdits: []analysis.TextEdit{{Pos: check.End(), End: check.End(), NewText: []byte(text)}},
+		TextEdits: []analysis.TextEdit{{Pos: end, End: end, NewText: []byte(text)}},
 	}}
 }

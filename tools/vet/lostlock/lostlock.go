@@ -5,8 +5,8 @@ package lostlock
 import (
 	"fmt"
 	"go/ast"
-	"go/token"
 	"go/types"
+	"reflect"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
@@ -41,9 +41,7 @@ acquire or of the last statement that it passes, or above it:
 
 	//stile:kept until the lease ends, so that no other machine runs the job again
 	if err := lock.Keep(ctx, time.Hour); err != nil {
-
-Tests are left out, as their locks end with their servers; -lostlock.tests looks
-at them, too.`
+`
 
 // Analyzer reports locks of Stile's client.
 var Analyzer = New(Stile)
@@ -82,16 +80,16 @@ var Stile = Pairs{
 // New returns an analyzer for other things that are taken and given back.
 func New(p Pairs) *analysis.Analyzer {
 	a := &analysis.Analyzer{
-		Name:     "lostlock",
-		Doc:      doc,
-		URL:      "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#lostlock",
-		Requires: []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
+		Name:       "lostlock",
+		Doc:        doc,
+		URL:        "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#lostlock",
+		Requires:   []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
+		ResultType: reflect.TypeFor[*code.Directives](),
 	}
-	tests := a.Flags.Bool("tests", false, "look at files of tests, too")
 	a.Run = func(pass *analysis.Pass) (any, error) {
-		c := &checker{Pass: pass, pairs: p, tests: *tests, kept: code.Directives(pass, "kept")}
+		c := &checker{Pass: pass, pairs: p, kept: code.FindDirectives(pass, code.Kept), work: map[ast.Node]int{}}
 		c.run()
-		return nil, nil
+		return c.kept, nil
 	}
 	return a
 }
@@ -99,14 +97,14 @@ func New(p Pairs) *analysis.Analyzer {
 type checker struct {
 	*analysis.Pass
 	pairs Pairs
-	tests bool
-	kept  map[code.Line]bool
+	kept  *code.Directives
+	work  map[ast.Node]int // what the searches in each function have cost
 }
 
 func (c *checker) run() {
 	for cur := range c.ResultOf[inspect.Analyzer].(*inspector.Inspector).Root().Preorder((*ast.CallExpr)(nil)) {
 		call := cur.Node().(*ast.CallExpr)
-		if f := api.Called(c.TypesInfo, call); c.pairs.Acquire[f] && (c.tests || !code.IsTest(c.Pass, call.Pos())) {
+		if f := api.Called(c.TypesInfo, call); c.pairs.Acquire[f] && !code.LeftOut(c.Pass, call.Pos()) {
 			c.acquired(cur, f)
 		}
 	}
@@ -139,7 +137,7 @@ func (c *checker) acquired(cur inspector.Cursor, f api.Func) {
 			lhs = append(lhs, name)
 		}
 	}
-	if len(lhs) != 2 || c.marked(parent.Node().Pos()) {
+	if len(lhs) != 2 {
 		return // handed on, or dropped: droppederr reports that
 	}
 	fn, body, sig := code.Function(c.TypesInfo, cur)
@@ -147,26 +145,24 @@ func (c *checker) acquired(cur inspector.Cursor, f api.Func) {
 		return
 	}
 	if id, ok := lhs[0].(*ast.Ident); ok && id.Name == "_" {
-		c.ReportRangef(id, "the %s that %s returns is dropped: nobody can release it, and it is held until its lease ends", c.pairs.Thing, f)
+		if !c.kept.Marks(parent) {
+			c.ReportRangef(id, "the %s that %s returns is dropped: nobody can release it, and it is held until its lease ends%s",
+				c.pairs.Thing, f, c.kept.HintAt(parent))
+		}
 		return
 	}
 	q := &acquisition{
 		checker: c, f: f, call: cur.Node().(*ast.CallExpr), stmt: parent.Node(), at: parent, fn: fn, body: body, sig: sig,
 		lock: code.Var(c.TypesInfo, lhs[0]), err: code.Var(c.TypesInfo, lhs[1]),
 	}
-	if q.lock == nil || !within(fn.Node(), q.lock.Pos()) {
+	if q.lock == nil || !code.Within(fn.Node(), q.lock.Pos()) {
 		return // it lives longer than this function
 	}
-	if q.err != nil && !within(fn.Node(), q.err.Pos()) {
+	if q.err != nil && !code.Within(fn.Node(), q.err.Pos()) {
 		return // others know what became of it
 	}
 	q.follow()
 }
-
-func within(n ast.Node, pos token.Pos) bool { return n.Pos() <= pos && pos < n.End() }
-
-// marked reports whether a directive says that it is kept.
-func (c *checker) marked(pos token.Pos) bool { return c.kept[code.LineOf(c.Pass, pos)] }
 
 func (q *acquisition) graph() *cfg.CFG {
 	graphs := q.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
@@ -178,14 +174,22 @@ func (q *acquisition) graph() *cfg.CFG {
 
 // follow looks for a path from the call on which the lock gets lost.
 func (q *acquisition) follow() {
+	if q.spend(0) {
+		return
+	}
 	uses := q.uses()
 	if uses == nil {
 		return
 	}
-	end := q.search(uses)
-	if end == nil {
+	// Directives are of use only where there is something to report.
+	end := q.search(uses, false)
+	if end == nil || q.kept.Marks(q.at) {
 		return
 	}
+	if end = q.search(uses, true); end == nil {
+		return
+	}
+	q.kept.UseWithin(q.fn.Node()) // those behind the end were not looked at
 	d := analysis.Diagnostic{Pos: q.stmt.Pos(), End: q.stmt.End()}
 	line := q.Fset.Position(end.Pos()).Line
 	how := ""
@@ -198,7 +202,7 @@ func (q *acquisition) follow() {
 	default:
 		how = fmt.Sprintf("it is still held when line %d overwrites it", line)
 	}
-	d.Message = fmt.Sprintf("the %s in %s is not released on every path: %s", q.pairs.Thing, q.lock.Name(), how)
+	d.Message = fmt.Sprintf("the %s in %s is not released on every path: %s%s", q.pairs.Thing, q.lock.Name(), how, q.kept.Hint(q.fn.Node()))
 	if !uses.releases {
 		d.SuggestedFixes = q.fix()
 	}

@@ -20,3 +20,9 @@ func testdata(t *testing.T) string {
 func Test(t *testing.T) {
 	analysistest.RunWithSuggestedFixes(t, testdata(t), lostlock.Analyzer, "./lostlock")
 }
+
+// TestBound has a function of which the search must give up: without a bound of
+// all its locks together it would not end, or report the last one.
+func TestBound(t *testing.T) {
+	analysistest.Run(t, testdata(t), lostlock.Analyzer, "./bound")
+}

@@ -15,8 +15,9 @@ import (
 	"github.com/stile-lock/stile/tools/vet/internal/code"
 )
 
-// most is how many states of a path are looked at before the search gives up.
-const most = 20_000
+// most is what the searches in one function may cost, over all of its locks.
+// Beyond it, after about two seconds, they give up, and report nothing more.
+const most = 2_000_000
 
 // A search looks for a path from the acquire, which is taken to have
 // succeeded, to an end of the function.
@@ -31,6 +32,8 @@ type search struct {
 	// happens at all while the lock's variable is there in any case, else nil.
 	around ast.Node
 	seen   map[string]bool
+	// marks: a directive ends the path.
+	marks bool
 	// own are the variables with the lock's context, made those with one that
 	// may end with it.
 	own, made map[*types.Var]bool
@@ -44,23 +47,29 @@ type state struct {
 	// murky: a branch was taken of which nobody knows whether it can be taken
 	// after an acquire that succeeded.
 	murky bool
+	// shown: a call has got the token, and may have handed on the lock that way.
+	// It is the name of the error by which that call failed, if it did, or
+	// somewhere for one of which nobody knows.
+	shown string
 	// known is the value of boolean expressions, by their keys.
 	known map[string]bool
 }
 
 func (s state) key(b *cfg.Block) string {
 	var k strings.Builder
-	fmt.Fprint(&k, b.Index, s.over, s.murky)
+	fmt.Fprint(&k, b.Index, s.over, s.murky, s.shown)
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		fmt.Fprint(&k, " ", name, s.known[name])
 	}
 	return k.String()
 }
 
-func (q *acquisition) search(u *uses) ast.Node {
+// search returns where the lock gets lost, nil if it certainly does not, or if
+// that would take too long. If marks is false it takes no notice of directives.
+func (q *acquisition) search(u *uses, marks bool) ast.Node {
 	s := &search{
 		acquisition: q, uses: u, g: q.graph(), tags: map[ast.Expr]*ast.SwitchStmt{},
-		types: map[*ast.CaseClause]*ast.TypeSwitchStmt{}, seen: map[string]bool{},
+		types: map[*ast.CaseClause]*ast.TypeSwitchStmt{}, seen: map[string]bool{}, marks: marks,
 	}
 	if s.g == nil {
 		return nil
@@ -103,7 +112,7 @@ func (q *acquisition) search(u *uses) ast.Node {
 
 // decides takes note of a statement around the acquire.
 func (s *search) decides(n ast.Node) {
-	if !within(n, s.lock.Pos()) {
+	if !code.Within(n, s.lock.Pos()) {
 		s.around = n
 	}
 }
@@ -127,7 +136,7 @@ func (s *search) derive() {
 		again = false
 		outside := func(branch ast.Node, e ast.Expr) bool {
 			v := code.Var(s.TypesInfo, e)
-			return v != nil && !within(branch, v.Pos())
+			return v != nil && !code.Within(branch, v.Pos())
 		}
 		inside := func(branches ...ast.Node) {
 			for _, branch := range branches {
@@ -221,7 +230,7 @@ func (s *search) comparesLock(n ast.Node) bool {
 // lost.
 func (s *search) from(b *cfg.Block, i int, st state) ast.Node {
 	for _, n := range b.Nodes[i:] {
-		if s.marked(n.Pos()) {
+		if s.marks && s.kept.MarksNode(n) {
 			return nil
 		}
 		end, over := s.passes(n, &st)
@@ -239,7 +248,7 @@ func (s *search) from(b *cfg.Block, i int, st state) ast.Node {
 		return s.enter(b.Succs[0], st)
 	}
 	for i, next := range b.Succs {
-		st := state{st.over, st.murky, maps.Clone(st.known)}
+		st := state{st.over, st.murky, st.shown, maps.Clone(st.known)}
 		if !s.branch(b, i == 0, &st) || s.selects(next, &st) {
 			continue
 		}
@@ -251,18 +260,33 @@ func (s *search) from(b *cfg.Block, i int, st state) ast.Node {
 }
 
 func (s *search) enter(b *cfg.Block, st state) ast.Node {
+	if s.spend(1 + len(st.known) + len(b.Nodes)) {
+		return nil
+	}
 	k := st.key(b)
-	if s.seen[k] || len(s.seen) > most {
+	if s.seen[k] {
 		return nil
 	}
 	s.seen[k] = true
 	return s.from(b, 0, st)
 }
 
+// spend adds to what the function has cost, and reports whether that is too
+// much.
+func (q *acquisition) spend(n int) (tooMuch bool) {
+	fn := q.fn.Node()
+	q.work[fn] += n
+	if q.work[fn] <= most {
+		return false
+	}
+	q.kept.UseWithin(fn) // nobody knows
+	return true
+}
+
 // passes takes the path through a node. The path is over if the lock is gone,
 // or if it is lost: then end is where.
 func (s *search) passes(n ast.Node, st *state) (end ast.Node, over bool) {
-	gone, assigned := false, false
+	gone, assigned, shown := false, false, false
 	ast.Inspect(n, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
 			switch what, ok := s.uses.of[id]; {
@@ -271,6 +295,8 @@ func (s *search) passes(n ast.Node, st *state) (end ast.Node, over bool) {
 				gone = true
 			case what == assigns:
 				assigned = true
+			case what == shows:
+				shown = true
 			}
 		}
 		return true
@@ -281,7 +307,7 @@ func (s *search) passes(n ast.Node, st *state) (end ast.Node, over bool) {
 		return nil, true
 	case returns && len(ret.Results) == 0 && s.isResult():
 		return nil, true
-	case (returns || assigned) && st.murky:
+	case (returns || assigned) && (st.murky || st.shown != "" || shown && returns):
 		return nil, true
 	case returns || assigned:
 		return n, true
@@ -293,7 +319,7 @@ func (s *search) passes(n ast.Node, st *state) (end ast.Node, over bool) {
 			if len(n.Rhs) == len(n.Lhs) {
 				value = n.Rhs[i]
 			}
-			s.assign(l, value, st)
+			s.assign(l, value, source(n.Rhs, i), st)
 		}
 	case *ast.ValueSpec:
 		for i, l := range n.Names {
@@ -301,12 +327,44 @@ func (s *search) passes(n ast.Node, st *state) (end ast.Node, over bool) {
 			if len(n.Values) == len(n.Names) {
 				value = n.Values[i]
 			}
-			s.assign(l, value, st)
+			s.assign(l, value, source(n.Values, i), st)
 		}
 	case *ast.IncDecStmt:
-		s.assign(n.X, nil, st)
+		s.assign(n.X, nil, nil, st)
+	}
+	if shown {
+		s.shows(n, st)
 	}
 	return nil, false
+}
+
+// somewhere is the state of a token that a call has got which may not have
+// failed.
+const somewhere = "?"
+
+// shows takes note of a statement that passes on the token.
+func (s *search) shows(n ast.Node, st *state) {
+	was := st.shown
+	st.shown = somewhere
+	if a, ok := n.(*ast.AssignStmt); ok && was == "" && len(a.Rhs) == 1 {
+		err := code.Var(s.TypesInfo, a.Lhs[len(a.Lhs)-1])
+		if _, call := ast.Unparen(a.Rhs[0]).(*ast.CallExpr); call && err != nil && isError(err.Type()) {
+			st.shown = ident(err)
+		}
+	}
+}
+
+func isError(t types.Type) bool { return types.Identical(t, types.Universe.Lookup("error").Type()) }
+
+// source is what variable i gets its value from.
+func source(values []ast.Expr, i int) ast.Expr {
+	switch {
+	case len(values) == 1:
+		return values[0]
+	case i < len(values):
+		return values[i]
+	}
+	return nil
 }
 
 // isResult reports whether the lock's variable is a named result.
@@ -321,7 +379,9 @@ func (s *search) isResult() bool {
 
 // assign forgets what was known of a variable, and takes note of a boolean
 // constant.
-func (s *search) assign(l, value ast.Expr, st *state) {
+//
+// from is the call that the value is a result of, or the value itself.
+func (s *search) assign(l, value, from ast.Expr, st *state) {
 	v := code.Var(s.TypesInfo, l)
 	if v == nil {
 		return
@@ -330,6 +390,9 @@ func (s *search) assign(l, value ast.Expr, st *state) {
 		st.over = true
 	}
 	id := ident(v)
+	if st.shown == id {
+		st.shown = somewhere
+	}
 	for k := range st.known {
 		if strings.Contains(k, id) {
 			delete(st.known, k)
@@ -339,5 +402,8 @@ func (s *search) assign(l, value ast.Expr, st *state) {
 		if known := s.eval(value, st); known == yes || known == no {
 			st.known[id] = known == yes
 		}
+	}
+	if from != nil {
+		s.answer(v, from, st.known)
 	}
 }

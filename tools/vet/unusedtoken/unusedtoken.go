@@ -4,11 +4,12 @@ package unusedtoken
 
 import (
 	"go/ast"
-	"go/token"
 	"go/types"
+	"reflect"
 	"strconv"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/ctrlflow"
 	"golang.org/x/tools/go/analysis/passes/inspect"
 	"golang.org/x/tools/go/ast/edge"
 	"golang.org/x/tools/go/ast/inspector"
@@ -29,12 +30,12 @@ lower one:
 	})
 
 Reported is an Exec or ExecContext of database/sql with a constant statement
-that begins with UPDATE, INSERT, DELETE, MERGE or REPLACE, in a function literal
-passed to Do, or between an acquire and its release, if the lock is used for
-nothing but Release, Keep, Renew, Expires, Lease and Context, and nothing there is a
-guard or another lock. A statement that may guard itself is left out: one with
-ON CONFLICT and the like, or with a name that has fence, token, version,
-revision, generation or epoch in it.
+that begins with UPDATE, INSERT, DELETE, MERGE or REPLACE, in the function passed
+to Do, or where the lock of an acquire is certainly held, if the lock is used for
+nothing but Release, Keep, Renew, Expires, Lease and Context, and nothing there or
+around it is a guard or another lock. A statement that may guard itself is left
+out: one with ON CONFLICT and the like, with a name that has fence, token, version
+or the like in it, or an UPDATE that sets a column which it compares, too.
 
 Reported, too, is a grant made of one lock's key and another one's token, or a
 constant:
@@ -48,22 +49,27 @@ on its line or above it, or with the acquire or Do:
 
 // Analyzer reports unfenced writes.
 var Analyzer = &analysis.Analyzer{
-	Name:     "unusedtoken",
-	Doc:      doc,
-	URL:      "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#unusedtoken",
-	Requires: []*analysis.Analyzer{inspect.Analyzer},
-	Run:      run,
+	Name:       "unusedtoken",
+	Doc:        doc,
+	URL:        "https://github.com/stile-lock/stile/blob/main/tools/vet/README.md#unusedtoken",
+	Requires:   []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
+	ResultType: reflect.TypeFor[*code.Directives](),
+	Run:        run,
 }
 
 type checker struct {
 	*analysis.Pass
-	unfenced map[code.Line]bool
+	unfenced *code.Directives
+	reported map[ast.Node]bool // writes, as a function can be passed to Do twice
 }
 
 func run(pass *analysis.Pass) (any, error) {
-	c := &checker{pass, code.Directives(pass, "unfenced")}
+	c := &checker{pass, code.FindDirectives(pass, code.Unfenced), map[ast.Node]bool{}}
 	for cur := range pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Root().Preorder((*ast.CallExpr)(nil)) {
 		call := cur.Node().(*ast.CallExpr)
+		if code.LeftOut(pass, call.Pos()) {
+			continue
+		}
 		switch f := api.Called(pass.TypesInfo, call); {
 		case f == api.Do && len(call.Args) > api.DoCallback:
 			c.callback(cur)
@@ -73,29 +79,24 @@ func run(pass *analysis.Pass) (any, error) {
 			c.grant(call)
 		}
 	}
-	return nil, nil
+	return c.unfenced, nil
 }
 
-// callback looks at a function literal that is passed to Do.
+// callback looks at the function that is passed to Do.
 func (c *checker) callback(do inspector.Cursor) {
 	call := do.Node().(*ast.CallExpr)
-	lit, ok := ast.Unparen(call.Args[api.DoCallback]).(*ast.FuncLit)
-	if !ok {
-		return
-	}
-	body, ok := do.FindNode(lit.Body)
-	if !ok {
+	fn, body, sig := code.Callback(c.Pass, do, call.Args[api.DoCallback])
+	if body == nil {
 		return
 	}
 	var lock *types.Var
-	sig := c.TypesInfo.TypeOf(lit).(*types.Signature)
 	if sig.Params().Len() == 2 {
 		lock = sig.Params().At(1)
 	}
-	c.writes(body, lock, call, "Do", lit.Body.Pos(), lit.Body.End())
+	c.writes(fn, body, lock, do, "Do", newSpan(c.Pass, fn, lock, nil, nil))
 }
 
-// acquire looks at what a function does between an acquire and its release.
+// acquire looks at what a function does while it certainly has the lock.
 func (c *checker) acquire(cur inspector.Cursor) {
 	parent, at := code.Outer(cur)
 	stmt, ok := parent.Node().(*ast.AssignStmt)
@@ -103,54 +104,36 @@ func (c *checker) acquire(cur inspector.Cursor) {
 		return
 	}
 	fn, body, _ := code.Function(c.TypesInfo, cur)
-	lock := code.Var(c.TypesInfo, stmt.Lhs[0])
-	if body == nil || lock == nil || lock.Pos() < fn.Node().Pos() || lock.Pos() >= fn.Node().End() {
+	lock, err := code.Var(c.TypesInfo, stmt.Lhs[0]), code.Var(c.TypesInfo, stmt.Lhs[1])
+	if body == nil || lock == nil || !code.Within(fn.Node(), lock.Pos()) {
 		return
 	}
 	if id, ok := stmt.Lhs[0].(*ast.Ident); ok && id.Name == "_" {
+		return
+	}
+	c.writes(fn, body, lock, cur, api.Called(c.TypesInfo, cur.Node().(*ast.CallExpr)).Name, newSpan(c.Pass, fn, lock, err, stmt))
+}
+
+// writes reports the first write in fn while the lock is held, if nothing in it
+// can have shown the token of lock to anybody. The lock is nil if it has no name.
+func (c *checker) writes(fn inspector.Cursor, body *ast.BlockStmt, lock *types.Var, taken inspector.Cursor, how string, held *span) {
+	if c.guardedAround(taken, fn) {
 		return
 	}
 	whole, ok := fn.FindNode(body)
 	if !ok {
 		return
 	}
-	// From the acquire to the last release, or to the end with a deferred one.
-	end, deferred := token.NoPos, false
-	for cur := range whole.Preorder((*ast.CallExpr)(nil)) {
-		call := cur.Node().(*ast.CallExpr)
-		sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-		if !ok || code.Var(c.TypesInfo, sel.X) != lock || !api.LockRelease[api.Called(c.TypesInfo, call)] {
-			continue
-		}
-		end = max(end, call.Pos())
-		for range cur.Enclosing((*ast.DeferStmt)(nil)) {
-			deferred = true
-		}
-	}
-	if deferred {
-		end = body.End()
-	}
-	c.writes(whole, lock, cur.Node(), api.Called(c.TypesInfo, cur.Node().(*ast.CallExpr)).Name, stmt.End(), end)
-}
-
-// writes reports the first write from begin to end within body, if nothing in
-// body can have shown the token of lock to anybody. The lock is nil if it has
-// no name.
-func (c *checker) writes(body inspector.Cursor, lock *types.Var, taken ast.Node, how string, begin, end token.Pos) {
-	if c.unfenced[code.LineOf(c.Pass, taken.Pos())] {
-		return
-	}
-	var first *ast.CallExpr
-	for cur := range body.Preorder((*ast.CallExpr)(nil), (*ast.Ident)(nil)) {
+	var all []inspector.Cursor
+	for cur := range whole.Preorder((*ast.CallExpr)(nil), (*ast.Ident)(nil)) {
 		switch n := cur.Node().(type) {
 		case *ast.CallExpr:
 			f := api.Called(c.TypesInfo, n)
 			if api.Guards[f] || f == api.NewGrant {
 				return
 			}
-			if first == nil && begin <= n.Pos() && n.Pos() < end && isWrite(c.TypesInfo, f, n) &&
-				!c.unfenced[code.LineOf(c.Pass, n.Pos())] && !c.marked(cur) {
-				first = n
+			if !c.reported[n] && c.isWrite(f, n) && held.has(cur) {
+				all = append(all, cur)
 			}
 		case *ast.Ident:
 			v, ok := c.TypesInfo.ObjectOf(n).(*types.Var)
@@ -165,23 +148,49 @@ func (c *checker) writes(body inspector.Cursor, lock *types.Var, taken ast.Node,
 			}
 		}
 	}
-	if first != nil {
-		c.Report(analysis.Diagnostic{
-			Pos: first.Pos(), End: first.End(),
-			Message: "this write is not fenced: nothing uses the token of the lock that " + how + " takes on line " +
-				strconv.Itoa(c.Fset.Position(taken.Pos()).Line) + ", so a holder that lost its lease can still write",
-			Related: []analysis.RelatedInformation{{Pos: taken.Pos(), End: taken.End(), Message: "the lock is taken here"}},
-		})
+	if len(all) == 0 || c.unfenced.Marks(taken) {
+		return
+	}
+	var first ast.Node
+	for _, cur := range all {
+		if !c.unfenced.Marks(cur) && first == nil {
+			first = cur.Node()
+			c.reported[cur.Node()] = true
+			c.Report(analysis.Diagnostic{
+				Pos: first.Pos(), End: first.End(),
+				Message: "this write is not fenced: nothing uses the token of the lock that " + how + " takes on line " +
+					strconv.Itoa(c.Fset.Position(taken.Node().Pos()).Line) + ", so a holder that lost its lease can still write" + c.unfenced.HintAt(cur),
+				Related: []analysis.RelatedInformation{{Pos: taken.Node().Pos(), End: taken.Node().End(), Message: "the lock is taken here"}},
+			})
+		}
 	}
 }
 
-// marked reports whether the statement around cur has a directive.
-func (c *checker) marked(cur inspector.Cursor) bool {
-	for cur.Valid() {
-		if stmt, ok := cur.Node().(ast.Stmt); ok {
-			return c.unfenced[code.LineOf(c.Pass, stmt.Pos())]
+// guardedAround reports whether a guard stands somewhere in the functions around
+// the call that takes the lock: it may be one for what fn writes.
+func (c *checker) guardedAround(taken, fn inspector.Cursor) bool {
+	outer := taken
+	for around := range taken.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+		outer = around
+	}
+	for cur := range outer.Preorder((*ast.CallExpr)(nil)) {
+		if f := api.Called(c.TypesInfo, cur.Node().(*ast.CallExpr)); api.Guards[f] && !c.inOtherCallback(cur, fn) {
+			return true
 		}
-		cur = cur.Parent()
+	}
+	return false
+}
+
+// inOtherCallback reports whether cur is in a function literal that is passed to
+// Do, and fn is not in it.
+func (c *checker) inOtherCallback(cur, fn inspector.Cursor) bool {
+	for lit := range cur.Enclosing((*ast.FuncLit)(nil)) {
+		if lit.Contains(fn) {
+			return false
+		}
+		if parent, at := code.Outer(lit); at == edge.CallExpr_Args && api.Called(c.TypesInfo, parent.Node().(*ast.CallExpr)) == api.Do {
+			return true
+		}
 	}
 	return false
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/stile-lock/stile/tools/vet"
 	"github.com/stile-lock/stile/tools/vet/internal/api"
+	"github.com/stile-lock/stile/tools/vet/internal/code"
 	"github.com/stile-lock/stile/tools/vet/lostlock"
 )
 
@@ -50,6 +51,7 @@ func main() {
 }
 
 func run(dir string, tests bool) error {
+	code.Tests, code.Generated = tests, true
 	pkgs, counts, err := load(dir, tests)
 	if err != nil {
 		return err
@@ -61,11 +63,7 @@ func run(dir string, tests bool) error {
 	if len(plain) > 0 {
 		return fmt.Errorf("reports of code that does not know Stile:\n%s", strings.Join(plain, "\n"))
 	}
-	stand := lostlock.New(standIns)
-	if err := stand.Flags.Set("tests", fmt.Sprint(tests)); err != nil {
-		return err
-	}
-	found, err := analyze(pkgs, stand)
+	found, err := analyze(pkgs, lostlock.New(standIns))
 	if err != nil {
 		return err
 	}

@@ -281,16 +281,6 @@ func (s *shop[T]) generic(ctx context.Context, ok func(T) bool) error {
 	return lock.Release(ctx)
 }
 
-func keptWithoutReason(ctx context.Context, c *client.Client) error {
-	lock, err := c.Acquire(ctx, "door")
-	if err != nil {
-		return err
-	}
-	// want +1 `//stile:kept needs a reason`
-	//stile:kept
-	return lock.Keep(ctx, time.Hour)
-}
-
 func exits(ctx context.Context, c *client.Client) {
 	lock, err := c.Acquire(ctx, "door") // want `still held at the return`
 	if err != nil {

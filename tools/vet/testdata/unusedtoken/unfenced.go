@@ -71,13 +71,4 @@ func mixed(ctx context.Context, a, b *client.Lock, g *fence.Guard) {
 	g.Check(ctx, fence.NewGrant(a.Key(), 1))         // want `this grant has the key of the lock in a and a constant for its token: no guard can tell who is late`
 }
 
-func noReason(ctx context.Context, c *client.Client, db *sql.DB) error {
-	return c.Do(ctx, "orders/42", func(ctx context.Context, _ *client.Lock) error {
-		// want +1 `//stile:unfenced needs a reason`
-		//stile:unfenced
-		_, err := db.ExecContext(ctx, update, 42)
-		return err
-	})
-}
-
 var guard fencesql.Guard
