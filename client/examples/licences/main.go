@@ -43,7 +43,7 @@ func main() {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // and so does all that it has started
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	failed := cmd.Run()
-	//stile:kept until it may be used again, also if this program is gone by then
+	// It is kept until it may be used again, also if this program is gone by then.
 	err = lock.Keep(context.WithoutCancel(ctx), max(*every-time.Since(began), time.Millisecond))
 	c.Close()
 	if exit, ok := failed.(*exec.ExitError); ok && exit.Exited() {

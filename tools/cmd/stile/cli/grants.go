@@ -210,7 +210,7 @@ func (k *keepCommand) Run(a *app) error {
 		return err
 	}
 	defer c.Close()
-	//stile:kept by whoever has the token: this only makes its lease longer
+	// It stays with whoever has the token: this only makes its lease longer.
 	lock, err := c.Adopt(a.ctx, k.Key, k.Token, k.Lease)
 	if err != nil {
 		return err
