@@ -40,6 +40,8 @@ func TestDockerfile(t *testing.T) {
 				made = append(made, c.CmdLine...)
 			case *instructions.EntrypointCommand:
 				said["entrypoint"] = strings.Join(c.CmdLine, " ")
+			case *instructions.StopSignalCommand:
+				said["stop signal"] = c.Signal
 			case *instructions.UserCommand:
 				said["user"] = c.User
 			case *instructions.EnvCommand:
@@ -54,7 +56,7 @@ func TestDockerfile(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"entrypoint": "/stiled", "user": "65532:65532", "GOWORK": "off", "CGO_ENABLED": "0",
+		"entrypoint": "/stiled", "user": "65532:65532", "stop signal": "SIGTERM", "GOWORK": "off", "CGO_ENABLED": "0",
 		"copy /src/bin/stiled":                    "/stiled ",
 		"copy /etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt ", // where Go looks for it
 		"copy /state":                             "/var/lib/stile 65532:65532",
@@ -144,8 +146,8 @@ func TestCompose(t *testing.T) {
 		if service.Build != nil || !strings.HasPrefix(service.Image, "ghcr.io/stile-lock/stile:") {
 			t.Errorf("%s needs more than this file: the image is %s, built by %+v", name, service.Image, service.Build)
 		}
-		if service.Restart != "unless-stopped" {
-			t.Errorf("%s is started again %q: not after the machine was", name, service.Restart)
+		if service.Restart != "always" {
+			t.Errorf("%s is started again %q: not after the machine was, or not after it was sent a signal", name, service.Restart)
 		}
 		// Names of containers come and go; the default counts on addresses.
 		if c.BootGrace < 5*time.Second {
