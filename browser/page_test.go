@@ -100,6 +100,9 @@ func TestFailover(t *testing.T) {
 		acquire(t, strange, k)
 	}
 	one.shows("#list li:first-child summary", key, "2 waiting", "held for", "lease ends in 9 min")
+	one.shows("#list", script) // nobody waits for it, and it comes after
+	one.shows("#keys-note", "most wait for, then those held for longest: 4 of 4")
+	one.shows("#rates-note", "at this node, since this page has heard of it, ")
 	line := func(p *tab) string { return p.text("#list li:first-child summary .chip") }
 	if got := line(one); got != "worker/1\nworker/2\nworker/3" {
 		t.Errorf("the line is shown as\n%s", got)
@@ -124,8 +127,16 @@ func TestFailover(t *testing.T) {
 	}
 	one.agrees("#nodes li:first-child dl", epochOf(1))
 
-	// The failover.
+	// The failover. A tab that is not in front draws nothing, and has its title.
+	behind := open(t, browser, c.Node(2).Admin, view(1280, 900))
+	behind.shows("#feed", "Live")
+	eval[bool](behind, `(window.requestAnimationFrame = () => 0, true)`)
 	c.Node(1).Kill()
+	_, err := rig.Until(patience, "the title of a tab behind says who is active", func() (bool, error) {
+		return strings.HasPrefix(eval[string](behind, `document.title`), "active · "), nil
+	})
+	ok(t, err)
+	behind.close()
 	one.shows("#lost", "Connection lost: ", "What you see is", "old", "ry")
 	one.shows("#feed", "Lost, data")
 	one.shows("#active h2", "Node 0, "+addr(1)+", was active")
@@ -164,7 +175,7 @@ func TestFailover(t *testing.T) {
 		t.Errorf("token %d after %d", second.Token(), lock.Token())
 	}
 	two.shows("#list .detail", fmt.Sprintf("Token %d", second.Token()), "Held by worker/2 at 127.")
-	_, err := rig.Until(patience, "the line is worker/2, worker/3", func() (bool, error) { return line(two) == "worker/2\nworker/3", nil })
+	_, err = rig.Until(patience, "the line is worker/2, worker/3", func() (bool, error) { return line(two) == "worker/2\nworker/3", nil })
 	ok(t, err)
 	two.shows("#rates figure:nth-child(2) .axis", "most 1, in all 1")
 

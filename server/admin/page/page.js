@@ -300,6 +300,8 @@ function inSecond(chart, s) {
 
 function drawRates(event) {
   const end = Math.floor(Date.parse(event.time) / 1000); // this second is not over
+  const first = Math.min(...charts[0].marks.keys());
+  const known = end - first < buckets ? `since this page has heard of it, ${duration(Math.max(end - first, 0))} ago` : 'for the last two minutes';
   for (const chart of charts) {
     const rates = Array.from({ length: buckets }, (_, i) => inSecond(chart, end - buckets + i));
     const most = Math.max(...rates), sum = rates.reduce((a, b) => a + b);
@@ -315,15 +317,16 @@ function drawRates(event) {
     const now = number(rates[buckets - 1]);
     set(chart.now, now);
     set(chart.most, `most ${number(most)}, in all ${number(sum)}`);
-    chart.svg.setAttribute('aria-label', `${chart.name} per second: ${now} now, at most ${number(most)}, ${number(sum)} in all in the last two minutes`);
+    chart.svg.setAttribute('aria-label', `${chart.name} per second: ${now} now, at most ${number(most)}, ${number(sum)} in all ${known}`);
   }
-  set($('rates-note'), event.role === 'active' ? 'at this node, for the last two minutes' : `at this node, which grants nothing as ${event.role}`);
+  set($('rates-note'), event.role === 'active' ? `at this node, ${known}` : `at this node, which grants nothing as ${event.role}`);
 }
 
 // ---- Drawing
 
 let due = false;
 function draw() {
+  title(); // is what a tab shows that is not drawn
   if (due) return;
   due = true;
   requestAnimationFrame(() => {
@@ -333,6 +336,7 @@ function draw() {
     $('main').hidden = false;
     set($('node'), last.node);
     set($('held'), number(last.held));
+    set($('held-name'), last.held === 1 ? 'key held' : 'keys held');
     set($('waiting'), number(last.waiting));
     set($('connections'), number(last.connections));
     set($('connections-name'), last.role === 'active' ? 'connections' : 'connections to this node');
@@ -341,7 +345,6 @@ function draw() {
     drawRates(last);
     drawKeys(last);
     drawChanges(last);
-    title();
     age();
   });
 }
@@ -558,7 +561,9 @@ function nameless(e) { return e.role === 'active' ? 'not known here until it ren
 function drawList(e) {
   const own = !fromEvents();
   const current = own && listed?.query === keysQuery() ? listed.answer : null;
-  const keys = own ? current?.keys ?? [] : order === 'busiest' ? e.busiest : e.longest;
+  const waited = new Set(e.busiest.map(idOf));
+  const keys = own ? current?.keys ?? [] : order === 'longest' ? e.longest :
+    [...e.busiest, ...e.longest.filter((k) => !waited.has(idOf(k)))].slice(0, Math.max(e.busiest.length, e.longest.length));
   lists($('list'), keys, idOf, makeKey, (li, k) => updateKey(li, k, e));
   const such = prefix ? ' with this beginning' : '';
   let none = '';
@@ -569,7 +574,7 @@ function drawList(e) {
   }
   set($('empty'), none);
   $('empty').hidden = !none;
-  const what = { busiest: 'those that most wait for', longest: 'those held for longest', key: 'in bytewise order' }[order];
+  const what = { busiest: keys.some((k) => !k.waiting) ? 'those that most wait for, then those held for longest' : 'those that most wait for', longest: 'those held for longest', key: 'in bytewise order' }[order];
   const copy = e.role === 'active' ? '' : ', in this node’s copy; the active’s page has the names';
   set($('keys-note'), `${what}${keys.length ? `: ${number(keys.length)} of ${number(Math.max(e.held, keys.length))}` : ''}${copy}`);
   $('pages').hidden = order !== 'key' || !(after || current?.next !== undefined || current?.next_hex !== undefined);
