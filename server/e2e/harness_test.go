@@ -309,6 +309,9 @@ type state struct {
 	Connections, Held, Waiting, Goroutines int
 	Stopping, Ready                        bool
 	Problems                               []string
+	Counts                                 struct {
+		Accepted int `json:"connections_accepted"`
+	}
 }
 
 var statusClient = http.Client{

@@ -63,7 +63,8 @@ func (n *node) openMany() {
 	for range opened {
 		n.dial().Close()
 	}
-	n.eventually("no connections", func(s state) bool { return s.Connections == 0 })
+	// Some may wait to be accepted yet, when all have been dialed and closed.
+	n.eventually("all are gone", func(s state) bool { return s.Counts.Accepted >= opened && s.Connections == 0 })
 }
 
 // Who does not read the log of a node holds up nobody, and not its end.
