@@ -33,9 +33,9 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 			told[n.Got.Addr] = true
 		}
 	}
-	var serving, idle, unheard, active []string
+	var serving []*Status
+	var idle, unheard, active []string
 	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
-	alone := 0
 	var said hearsay
 	for _, n := range nodes {
 		if n.Err != nil {
@@ -44,13 +44,12 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		}
 		s := n.Got
 		if s.Serves() {
-			serving = append(serving, s.Addr)
+			serving = append(serving, s)
 		}
 		for _, text := range s.Problems {
 			p.Nodes = append(p.Nodes, fmt.Sprintf("%s: %s", s.Addr, shown.Text(text)))
 		}
 		if s.Cluster == nil {
-			alone++
 			continue
 		}
 		if s.Cluster.Role == "active" && !s.Serves() {
@@ -80,7 +79,6 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		}
 	}
 	p.Links = said.lines()
-	both := strings.Join(serving, " and ")
 	wrong := ""
 	switch {
 	case len(told) == 0: // and so nothing is known but the errors
@@ -92,17 +90,66 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		wrong = fmt.Sprintf("no node that answered serves, and none knows one that does; %s %s", strings.Join(unheard, " and "), whyUnheard(nodes, unheard, false))
 	case len(serving) == 0:
 		wrong = "no node serves clients"
-	case len(serving) > 1 && slices.ContainsFunc(serving, func(addr string) bool { return misfit[addr] }):
-		wrong = both + " serve clients at the same time, and there can be no link between them: see what they say of each other, and stop the wrong one"
-	case len(serving) > 1 && alone < len(serving):
-		wrong = both + " serve clients at the same time: the network between them is cut, or was until just now"
-	case alone > 1:
-		wrong = both + " know nothing of each other: each grants the same keys; never give them to one client"
 	}
 	if wrong != "" {
 		p.Cluster = append(p.Cluster, wrong)
 	}
+	p.Cluster = append(p.Cluster, tooMany(serving, misfit)...)
 	return p
+}
+
+// tooMany says why several nodes serve at the same time. Only those that are in
+// each other's lists find each other when a network is whole again. misfit is
+// the addresses with which one that serves can't be linked.
+func tooMany(serving []*Status, misfit map[string]bool) (wrong []string) {
+	var clusters [][]*Status // of each, every node is in the list of another, or has it
+	for _, s := range serving {
+		mine := []*Status{s}
+		var others [][]*Status
+		for _, c := range clusters {
+			if slices.ContainsFunc(c, func(o *Status) bool { return s.lists(o) || o.lists(s) }) {
+				mine = append(c, mine...)
+			} else {
+				others = append(others, c)
+			}
+		}
+		clusters = append(others, mine)
+	}
+	var strangers []string
+	for _, c := range clusters {
+		strangers = append(strangers, c[0].Addr)
+		if len(c) == 1 {
+			continue
+		}
+		var addrs []string
+		lacks := "" // who is not in a list that it should be in
+		for _, s := range c {
+			addrs = append(addrs, s.Addr)
+			for _, o := range c {
+				if o.lists(s) && !s.lists(o) {
+					lacks = fmt.Sprintf("%s is not in the list of %s", o.Addr, s.Addr)
+				}
+			}
+		}
+		both := strings.Join(addrs, " and ") + " serve clients at the same time"
+		switch {
+		case slices.ContainsFunc(addrs, func(addr string) bool { return misfit[addr] }):
+			wrong = append(wrong, both+", and there can be no link between them: see what they say of each other, and stop the wrong one")
+		case lacks != "":
+			wrong = append(wrong, both+", and "+lacks+": stop the wrong one, and give it the list of the others")
+		default:
+			wrong = append(wrong, both+": the network between them is cut, or was until just now")
+		}
+	}
+	if len(strangers) > 1 {
+		wrong = append(wrong, strings.Join(strangers, " and ")+" know nothing of each other: each grants the same keys; never give them to one client")
+	}
+	return wrong
+}
+
+// lists reports whether the node has another in its list.
+func (s *Status) lists(o *Status) bool {
+	return s.Cluster != nil && slices.ContainsFunc(s.Cluster.Peers, func(p Peer) bool { return p.Addr == o.Addr })
 }
 
 // namesPeer is how the problem of a peer names it, which the line does already.

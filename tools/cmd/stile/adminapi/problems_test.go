@@ -32,7 +32,23 @@ func TestProblems(t *testing.T) {
 		"one alone": {nodes: []answer{alone("a")}},
 		"two alone": {nodes: []answer{alone("a"), alone("b")}, want: []string{"know nothing of each other"}},
 		"all well":  {nodes: []answer{member("a", "serve", Peer{Addr: "b", Reached: true}), member("b", "redirect", Peer{Addr: "a", Reached: true})}},
-		"two serve": {nodes: []answer{member("a", "serve"), member("b", "serve")}, want: []string{"at the same time"}},
+		"two serve": {
+			nodes: []answer{member("a", "serve", Peer{Addr: "b", Reached: true}), member("b", "serve", Peer{Addr: "a", Reached: true})},
+			want:  []string{"a and b serve clients at the same time: the network between them is cut"},
+		},
+		"two clusters": {
+			nodes: []answer{member("a", "serve", Peer{Addr: "b", Reached: true}), member("b", "redirect", Peer{Addr: "a", Reached: true}), member("c", "serve")},
+			want:  []string{"a and c know nothing of each other"}, lack: "cut",
+		},
+		"one alone beside a cluster": {nodes: []answer{alone("z"), member("a", "serve", Peer{Addr: "b", Reached: true})}, want: []string{"z and a know nothing of each other"}, lack: "cut"},
+		"one alone beside a cluster that is cut": {
+			nodes: []answer{alone("z"), member("a", "serve", Peer{Addr: "b", Reached: true}), member("b", "serve", Peer{Addr: "a", Reached: true})},
+			want:  []string{"a and b serve clients at the same time: the network between them is cut", "z and a know nothing of each other"},
+		},
+		"one alone that others list": {
+			nodes: []answer{alone("a"), member("b", "serve", Peer{Addr: "a", Reached: true})},
+			want:  []string{"a and b serve clients at the same time, and b is not in the list of a: stop the wrong one"}, lack: "cut",
+		},
 		"two serve, one is a misfit": {
 			nodes: []answer{member("a", "serve", Peer{Addr: "b", There: true, Problem: "no TLS"}), member("b", "serve")},
 			want:  []string{"there can be no link between them", "b: no TLS (says a)"},
