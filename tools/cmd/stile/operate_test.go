@@ -545,3 +545,21 @@ func TestUsage(t *testing.T) {
 		t.Run(fmt.Sprint(test.args), func(t *testing.T) { run(t, nil, test.args...).want(t, test.status, test.say) })
 	}
 }
+
+// Whoever restarts nodes one after the other must not go on while one of them has
+// not got the table: nothing else tells it from a standby that has.
+func TestStatusWaitsForReady(t *testing.T) {
+	ready := false
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"addr": "b", "ready": %v, "cluster": {"id": 1, "role": "standby", "mode": "redirect", "complete": %[1]v, "active": 0, "peers": [{"id": 0, "addr": "a", "role": "active", "reached": true}]}}`, ready)
+	}))
+	defer s.Close()
+	active := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"addr": "a", "ready": true, "cluster": {"id": 0, "role": "active", "mode": "serve", "complete": true, "active": 0, "peers": [{"id": 1, "addr": "b", "role": "standby", "reached": true}]}}`)
+	}))
+	defer active.Close()
+	env := []string{"STILE_ADMIN_ADDRS=" + s.Listener.Addr().String() + "," + active.Listener.Addr().String()}
+	run(t, env, "status").want(t, 1, "READY", "redirected   no", "served       yes", "! b is not ready: it has not got the whole table")
+	ready = true
+	run(t, env, "status").want(t, 0, "redirected   yes", "served       yes")
+}

@@ -104,6 +104,7 @@ type Status struct {
 	Held        int       `json:"held"`
 	Waiting     int       `json:"waiting"`
 	Stopping    bool      `json:"stopping"`
+	Ready       *bool     `json:"ready,omitempty"` // as /readyz has it
 	Counts      *Counts   `json:"counts,omitempty"`
 	Problems    []string  `json:"problems,omitempty"` // of the node itself
 	Cluster     *Cluster  `json:"cluster,omitempty"`
@@ -170,6 +171,19 @@ func (s *Status) ActiveAddr() string {
 		}
 	}
 	return ""
+}
+
+// Unready says why a node is not ready, as far as its status tells; "" if it is.
+func (s *Status) Unready() string {
+	switch {
+	case s.Ready == nil || *s.Ready:
+		return ""
+	case s.Stopping:
+		return "it is about to end"
+	case s.Cluster != nil && s.Cluster.Mode == "redirect" && !s.Cluster.Complete:
+		return "it has not got the whole table of the active yet"
+	}
+	return "its /readyz says why"
 }
 
 // RoleName is the role in a word.

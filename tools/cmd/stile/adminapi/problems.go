@@ -34,7 +34,7 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		}
 	}
 	var serving []*Status
-	var idle, unheard, active []string
+	var idle, unheard, active, unready []string
 	misfit := map[string]bool{} // by address: a node that serves can't be linked with it, though it is there
 	var said hearsay
 	for _, n := range nodes {
@@ -48,6 +48,9 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		}
 		for _, text := range s.Problems {
 			p.Nodes = append(p.Nodes, fmt.Sprintf("%s: %s", s.Addr, shown.Text(text)))
+		}
+		if why := s.Unready(); why != "" {
+			unready = append(unready, s.Addr+" is not ready: "+why)
 		}
 		if s.Cluster == nil {
 			continue
@@ -95,6 +98,9 @@ func ProblemsOf(nodes []Answer[Status]) *Problems {
 		p.Cluster = append(p.Cluster, wrong)
 	}
 	p.Cluster = append(p.Cluster, tooMany(serving, misfit)...)
+	if len(serving) > 0 || len(active) > 0 { // else nobody can be ready
+		p.Nodes = append(unready, p.Nodes...)
+	}
 	return p
 }
 

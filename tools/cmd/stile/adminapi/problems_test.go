@@ -22,6 +22,8 @@ func TestProblems(t *testing.T) {
 		n.Got.Cluster.ID, n.Got.Cluster.Active = 2, active
 		return n
 	}
+	ready := func(n answer, is bool) answer { n.Got.Ready = &is; return n }
+	ofA := Peer{ID: 0, Addr: "a", Reached: true}
 	dead := answer{Addr: "admin-z", Err: errors.New("admin-z: refused")}
 	silent := answer{Addr: "admin-y", Err: &SilentError{"admin-y", 3 * time.Second}}
 	for name, test := range map[string]struct {
@@ -77,9 +79,23 @@ func TestProblems(t *testing.T) {
 			nodes: []answer{{Addr: "admin-a", Got: &Status{Addr: "a", Role: "active", Problems: []string{"one", "two\x1b"}}}},
 			want:  []string{"a: one", `a: "two\x1b"`},
 		},
-		"active alone asked": {nodes: []answer{member("a", "serve", Peer{Addr: "b", Reached: true})}},
-		"one standby asked":  {nodes: []answer{standby(0)}, want: []string{"the active is the node at a, which was not asked: give its admin address"}},
-		"none knows one":     {nodes: []answer{standby(-1)}, want: []string{"none knows one that does; a and b were not asked: give their admin addresses"}},
+		"a standby in its copy": {
+			nodes: []answer{ready(member("a", "serve"), true), ready(member("b", "redirect", ofA), false)},
+			want:  []string{"b is not ready: it has not got the whole table of the active yet"},
+		},
+		"a standby that is ready": {nodes: []answer{ready(member("a", "serve"), true), ready(member("b", "redirect", ofA), true)}},
+		"an active that is not ready": {
+			nodes: []answer{ready(answer{Addr: "admin-a", Got: &Status{Addr: "a", Problems: []string{"a certificate has ended"}}}, false)},
+			want:  []string{"a is not ready: its /readyz says why", "a: a certificate has ended"},
+		},
+		"one that ends": {
+			nodes: []answer{member("a", "serve"), ready(answer{Addr: "admin-b", Got: &Status{Addr: "b", Stopping: true}}, false)},
+			want:  []string{"b is not ready: it is about to end"},
+		},
+		"none is ready as none serves": {nodes: []answer{ready(member("b", "hold", ofA), false)}, want: []string{"a was not asked"}, lack: "ready"},
+		"active alone asked":           {nodes: []answer{member("a", "serve", Peer{Addr: "b", Reached: true})}},
+		"one standby asked":            {nodes: []answer{standby(0)}, want: []string{"the active is the node at a, which was not asked: give its admin address"}},
+		"none knows one":               {nodes: []answer{standby(-1)}, want: []string{"none knows one that does; a and b were not asked: give their admin addresses"}},
 		// Which of the others it is that did not answer nobody can say.
 		"one of two is silent": {nodes: []answer{standby(0), silent}, want: []string{"the active is the node at a, which did not answer, or was not asked", "admin-y: no answer within 3s"}},
 		"both are silent":      {nodes: []answer{standby(0), silent, silent}, want: []string{"the active is the node at a, which did not answer within 3s", "admin-y", "admin-y"}, lack: "asked"},

@@ -27,9 +27,9 @@ type statusCommand struct {
 func (*statusCommand) Help() string {
 	return `Each node of --admin is asked, and listed with what it says of itself; then what each says of the others. Give the admin addresses of all nodes, and those that do not answer are seen, too.
 
-IN SYNC is there in sync mode: whether answers of the active wait for that standby.
+READY is what /readyz says: a standby is ready when it has the whole table. IN SYNC is there in sync mode: whether answers of the active wait for that standby.
 
-Exit status: 0 if all nodes of --admin answered and one of them serves, 1 if something is wrong (it says what), 122 if none answered, 125 if they refuse to.`
+Exit status: 0 if all nodes of --admin answered and are ready, one of them serves, and nothing else is wrong; 1 if something is (it says what), 122 if none answered, 125 if they refuse to. So where nodes are restarted one after the other, it says before each one whether to go on.`
 }
 
 func (k *statusCommand) Run(a *app) error {
@@ -122,7 +122,7 @@ func adminHint(errs []error) (status int, hint string) {
 }
 
 func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
-	t := newTable("ADMIN", "NODE", "ROLE", "CLIENTS ARE", "EPOCH", "HELD", "WAITING", "CONNECTIONS", "UP", "VERSION")
+	t := newTable("ADMIN", "NODE", "ROLE", "CLIENTS ARE", "READY", "EPOCH", "HELD", "WAITING", "CONNECTIONS", "UP", "VERSION")
 	var paint []func(string) string
 	plain := func(s string) string { return s }
 	for _, n := range nodes {
@@ -140,8 +140,12 @@ func (a *app) showStatus(nodes []adminapi.Answer[adminapi.Status]) {
 		if c := s.Cluster; c != nil {
 			epoch, mode = c.Epoch, c.ClientsAre()
 		}
+		ready := "-"
+		if s.Ready != nil {
+			ready = yesNo(*s.Ready)
+		}
 		t.row([]string{
-			n.Addr, s.Addr, s.RoleName(), mode, epoch, strconv.Itoa(s.Held), strconv.Itoa(s.Waiting),
+			n.Addr, s.Addr, s.RoleName(), mode, ready, epoch, strconv.Itoa(s.Held), strconv.Itoa(s.Waiting),
 			strconv.Itoa(s.Connections), short(time.Since(s.Started)), shown.Text(s.Version),
 		})
 		if s.Serves() {
