@@ -162,6 +162,28 @@ func TestLeaseInSyncMode(t *testing.T) {
 	holder.end(t, 10*time.Second)
 }
 
+// Clients that reach nodes which do not serve are not sent to look for nodes.
+func TestNobodyInSync(t *testing.T) {
+	c := startCluster(t, "--replication", "sync", "--min-in-sync", "1")
+	token := strings.TrimSpace(run(t, c.env(), "acquire", "k", "--lease", "10m").stdout)
+	c.nodes[1].kill()
+	c.nodes[2].kill()
+	within(t, 20*time.Second, "clients are refused", func() bool {
+		return strings.Contains(run(t, c.env(), "status").stdout, "is active, but clients are refused")
+	})
+	for _, args := range [][]string{
+		{"keep", "k", "--token", token, "--lease", "3s"}, {"release", "k", "--token", token},
+	} {
+		r := run(t, c.env(), args...)
+		if r.want(t, 122, "`stile status` tells what the nodes wait for"); strings.Contains(r.stderr, "Is a node running") {
+			t.Errorf("%q: %s", args, r.stderr)
+		}
+	}
+	if r := run(t, c.env(), "keys"); !strings.Contains(r.stderr, "this is the table of "+c.nodes[0].addr+", which is active") {
+		t.Errorf("%s", r.stderr)
+	}
+}
+
 func TestKeysAndBreak(t *testing.T) {
 	n := startNode(t, "--secret-file", secretFile(t, "clients"), "--admin-secret-file", secretFile(t, "operators"))
 	env := append(n.env(), "STILE_SECRET_FILE="+secretFile(t, "clients"))

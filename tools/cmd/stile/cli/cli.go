@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -260,7 +262,7 @@ func explain(err error) (status int, text string) {
 	case (errors.Is(err, client.ErrNoConnection) || errors.Is(err, client.ErrUndelivered)) && errors.As(err, &ofClient):
 		return noServer(text, ofClient)
 	case errors.Is(err, client.ErrNoActive):
-		return ExitNoServer, text + "\n`stile status` tells what the nodes wait for; --retry-for waits longer for them."
+		return ExitNoServer, text + "\n" + waitsHint + "; --retry-for waits longer for them."
 	case errors.Is(err, client.ErrLeaseLost):
 		return ExitLost, text
 	case errors.Is(err, client.ErrNotHeld) && errors.As(err, &ofClient):
@@ -274,6 +276,8 @@ func explain(err error) (status int, text string) {
 	}
 	return ExitFailure, text
 }
+
+const waitsHint = "`stile status` tells what the nodes wait for"
 
 const secretHint = "The servers ask for a secret: give the right one with --secret-file or STILE_SECRET_FILE."
 
@@ -300,14 +304,39 @@ func noServer(text string, e *client.Error) (int, string) {
 		case errors.As(a.Err, &refused) && refused.Code == protocol.CodeBadRequest: // and a hello is none
 			return ExitFailure, text + "\nTo servers that speak TLS, --tls or --tls-ca is needed."
 		case errors.As(a.Err, &certificate):
-			return ExitFailure, text + "\nIs --tls-ca the authority of the servers' certificates, and are these for the hosts in --addrs?"
+			return ExitFailure, text + "\n" + certificateHint(certificate, "the servers' certificates", "--addrs")
 		case errors.As(a.Err, &notTLS):
 			return ExitFailure, text + "\nThe servers do not speak TLS: leave out --tls and --tls-ca, or use the address where they do."
 		case errors.As(a.Err, &op) && op.Op == "remote error": // an alert of TLS
 			return ExitFailure, text + "\nThe servers refuse this client: give a certificate that they take with --tls-cert and --tls-key."
 		}
 	}
+	if slices.ContainsFunc(e.Addrs, isThere) {
+		return ExitNoServer, text + "\n" + waitsHint + "."
+	}
 	return ExitNoServer, text + "\nIs a node running (stiled), and are --addrs or STILE_ADDRS right? One that asks for TLS needs --tls or --tls-ca."
+}
+
+// isThere reports whether a server takes this client, and so has only not served
+// it. One that is "connected, but" silent has not said so.
+func isThere(a client.AddrError) bool {
+	return a.Reason == "connected" || a.Reason == "connected; redirects" || strings.HasPrefix(a.Reason, "answered ")
+}
+
+// certificateHint says what to do about a certificate that is not taken.
+func certificateHint(e *tls.CertificateVerificationError, whose, flag string) string {
+	var invalid x509.CertificateInvalidError
+	if errors.As(e, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
+		const clock = " (Or is the clock of this machine wrong?)"
+		switch {
+		case time.Now().Before(invalid.Cert.NotBefore):
+			return "The certificate is not valid yet." + clock
+		case invalid.Cert.IsCA:
+			return "An authority's certificate has expired: the nodes need certificates of its successor, which --tls-ca must have." + clock
+		}
+		return "The certificate has expired: renew it on the node, and send SIGHUP there." + clock
+	}
+	return "Is --tls-ca the authority of " + whose + ", and are these for the hosts in " + flag + "?"
 }
 
 // connect makes a client of the servers.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,16 @@ func TestExplain(t *testing.T) {
 	addrs := []client.AddrError{{Addr: "a:1", Reason: "refused"}}
 	unknown := []client.AddrError{{Addr: "a:1", Reason: "TLS", Err: fmt.Errorf("TLS: %w", &tls.CertificateVerificationError{Err: errors.New("unknown authority")})}}
 	overTLS := []client.AddrError{{Addr: "a:1", Reason: "reset", Err: fmt.Errorf("reset: %w", &client.ServerError{Code: protocol.CodeBadRequest, Text: "this node speaks TLS"})}}
+	of := func(c x509.Certificate) []client.AddrError {
+		err := &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: &c, Reason: x509.Expired}}
+		return []client.AddrError{{Addr: "a:1", Reason: "TLS", Err: fmt.Errorf("TLS: %w", err)}}
+	}
+	ended := of(x509.Certificate{NotAfter: time.Now().Add(-time.Hour)})
+	endedCA := of(x509.Certificate{NotAfter: time.Now().Add(-time.Hour), IsCA: true})
+	early := of(x509.Certificate{NotBefore: time.Now().Add(time.Hour), NotAfter: time.Now().Add(2 * time.Hour)})
+	there := []client.AddrError{{Addr: "a:1", Reason: "connection refused"}, {Addr: "b:1", Reason: "connected"}}
+	redirects := []client.AddrError{{Addr: "a:1", Reason: "connected; redirects"}}
+	silent := []client.AddrError{{Addr: "a:1", Reason: "connected, but no answer to the hello in time"}}
 	refused := []client.AddrError{{Addr: "a:1", Reason: "hello refused", Err: fmt.Errorf("hello refused: %w", unauthorized)}}
 	for _, test := range []struct {
 		err    error
@@ -33,6 +44,13 @@ func TestExplain(t *testing.T) {
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: addrs}, 122, "--addrs"},
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: refused}, 125, "--secret-file"},
 		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoActive, Addrs: addrs}, 122, "stile status"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrTimeout, Unserved: true, Addrs: there}, 122, "stile status"},
+		{&client.Error{Op: "release", Key: "k", Err: client.ErrUndelivered, Addrs: redirects}, 122, "stile status"},
+		{&client.Error{Op: "keep", Key: "k", Err: client.ErrNoConnection, Addrs: there}, 122, "stile status"},
+		{&client.Error{Op: "keep", Key: "k", Err: client.ErrNoConnection, Addrs: silent}, 122, "--addrs"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: ended}, 125, "has expired: renew it on the node"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: endedCA}, 125, "authority's certificate has expired"},
+		{&client.Error{Op: "acquire", Key: "k", Err: client.ErrNoConnection, Addrs: early}, 125, "not valid yet"},
 		{&client.Error{Op: "release", Key: "k", Err: client.ErrUndelivered, Addrs: addrs}, 122, "it may have happened"},
 		{&client.Error{Op: "release", Key: "k", Err: client.ErrNotHeld, Outcome: client.DidNotHappen}, 123, `release "k": not held under this token (any more): the lease has ended`},
 		{&client.Error{Op: "release", Key: "k", Err: client.ErrNotHeld, Outcome: client.MayHaveHappened}, 123, "an earlier try"},

@@ -110,7 +110,7 @@ func adminHint(errs []error) (status int, hint string) {
 		var other *adminapi.SettingsError
 		switch {
 		case errors.As(err, &certificate):
-			return ExitFailure, "Is --tls-ca the authority of the nodes' certificates, and are these for the hosts in --admin?"
+			return ExitFailure, certificateHint(certificate, "the nodes' certificates", "--admin")
 		case errors.As(err, &other):
 			return ExitFailure, "The text says what to change; --admin or STILE_ADMIN_ADDRS has the addresses."
 		}
@@ -315,6 +315,9 @@ func (a *app) copyOf(api *adminapi.Client, node string, pages []adminapi.Answer[
 	for _, n := range nodes {
 		if n.Got == nil || n.Got.Addr != node {
 			continue
+		}
+		if c := n.Got.Cluster; c != nil && c.Role == "active" && !n.Got.Serves() {
+			text = "this is the table of " + shown.Text(node)
 		}
 		if text += ", which is " + shown.Text(n.Got.RoleName()); n.Got.Serves() {
 			text += " since just now"

@@ -322,7 +322,11 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 	}
 	if !p.Active {
 		// Why, the problems say.
-		title, style = title+", as in the copy of "+shown.Text(p.Node), bold.Inherit(red)
+		of := ", as in the copy of "
+		if m.isActive(p.Node) { // and has the table, but serves nobody now
+			of = ", as in the table of "
+		}
+		title, style = title+of+shown.Text(p.Node), bold.Inherit(red)
 	}
 	add(style, "%s", title)
 	g := &grid{columns: []column{
@@ -341,6 +345,14 @@ func (m *model) drawKeys(add func(style lipgloss.Style, format string, args ...a
 	if len(keys) == 0 {
 		add(lipgloss.NewStyle(), "No key is held.")
 	}
+}
+
+// isActive reports whether the node with this address is active, whether or not
+// it serves.
+func (m *model) isActive(addr string) bool {
+	return slices.ContainsFunc(m.now.nodes, func(n adminapi.Answer[adminapi.Status]) bool {
+		return n.Got != nil && n.Got.Addr == addr && n.Got.Cluster != nil && n.Got.Cluster.Role == "active"
+	})
 }
 
 func holder(w adminapi.Who) cell {

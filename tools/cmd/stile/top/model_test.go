@@ -429,3 +429,13 @@ func TestLongKeys(t *testing.T) {
 		t.Errorf("\n%s", text)
 	}
 }
+
+// An active that refuses clients has the table, and no copy.
+func TestTableOfAnActiveThatRefuses(t *testing.T) {
+	m := newTest()
+	s := standbys()
+	s.nodes[0].Got.Cluster.Mode = "refuse"
+	s.page.Active = false
+	feed(m, tea.WindowSizeMsg{Width: 120, Height: 24}, s)
+	lineOf(t, m, "Keys, those most waited for first, as in the table of 127.0.0.1:14801")
+}
