@@ -385,7 +385,7 @@ func TestSilentNodes(t *testing.T) {
 	// Nobody is left who could be active, and the one that is asked is silent.
 	env = append(env, "STILE_ADMIN_ADDRS="+c.nodes[0].admin)
 	run(t, env, "keys").want(t, 122, c.nodes[0].admin+": no answer within 3s", "stand still")
-	run(t, env, "break", "k", "--token", "7", "--yes").want(t, 122, c.nodes[0].admin+": no answer within 9s", "may break it yet")
+	run(t, env, "break", "k", "--token", "7", "--yes").want(t, 122, c.nodes[0].admin+": no answer within 9s", "may break it yet", "no active node could be asked in 1")
 }
 
 func TestBreakFindsTheActive(t *testing.T) {

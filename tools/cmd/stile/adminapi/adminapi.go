@@ -387,6 +387,23 @@ func (c *Client) Top(ctx context.Context, addr string) (*Page, error) {
 	return p, nil
 }
 
+// graceForOthers is how long the others are waited for once an active has told.
+const graceForOthers = 200 * time.Millisecond
+
+// EnoughPages asks every server for keys, until all have answered, or an active
+// has: then the rest has failed.
+func (c *Client) EnoughPages(ctx context.Context, q Query) []Answer[Page] {
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	return All(ctx, c, func(ctx context.Context, addr string) (*Page, error) {
+		p, err := c.Keys(ctx, addr, q)
+		if err == nil && p.Active {
+			time.AfterFunc(graceForOthers, enough)
+		}
+		return p, err
+	})
+}
+
 // Best is the active's answer, or else any; nil if there is none.
 func Best(pages []Answer[Page]) *Answer[Page] {
 	var best *Answer[Page]
@@ -529,6 +546,7 @@ type Answer[T any] struct {
 	Addr string // of the admin server
 	Got  *T     // nil: see Err
 	Err  error
+	At   time.Time // when it came
 }
 
 // All asks every server at the same time; the answers are in their order.
@@ -541,7 +559,7 @@ func All[T any](ctx context.Context, c *Client, ask func(ctx context.Context, ad
 			if err != nil {
 				got = nil
 			}
-			answers[i] = Answer[T]{addr, got, err}
+			answers[i] = Answer[T]{addr, got, err, time.Now()}
 		})
 	}
 	wg.Wait()

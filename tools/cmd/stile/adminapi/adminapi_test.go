@@ -3,7 +3,9 @@ package adminapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -132,5 +134,31 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 	}
 	if _, err := new(Client).Status(t.Context(), "nonsense"); err == nil || !strings.Contains(err.Error(), "host:port") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Once the active has told of its keys, who is silent holds up nothing.
+func TestEnoughPages(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	active := true
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"active": %v, "node": "a", "keys": []}`, active)
+	}))
+	defer s.Close()
+	c := &Client{Addrs: []string{silent.Addr().String(), s.Listener.Addr().String()}, Within: time.Hour}
+	began := time.Now()
+	pages := c.EnoughPages(t.Context(), Query{Limit: 1}) // and not after an hour
+	b := Best(pages)
+	if b == nil || !b.Got.Active || pages[0].Err == nil || time.Since(b.At) < graceForOthers/2 || b.At.Before(began) {
+		t.Errorf("%+v, %+v", b, pages)
+	}
+	// Where a standby alone told, the others are waited for.
+	active, c.Within = false, 500*time.Millisecond
+	if pages = c.EnoughPages(t.Context(), Query{Limit: 1}); !Silent(pages[0].Err) || pages[1].Got == nil {
+		t.Errorf("%+v", pages)
 	}
 }

@@ -262,7 +262,7 @@ func (k *keysCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	page, addr := b.Got, b.Addr
+	page, addr, at := b.Got, b.Addr, b.At
 	keys := page.Keys
 	for page.More() && len(keys) < k.Limit {
 		q.Limit = min(k.Limit-len(keys), maxPage)
@@ -270,7 +270,7 @@ func (k *keysCommand) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		page, keys = more, append(keys, more.Keys...)
+		page, keys, at = more, append(keys, more.Keys...), time.Now()
 	}
 	if k.JSON {
 		if keys == nil {
@@ -285,7 +285,7 @@ func (k *keysCommand) Run(a *app) error {
 			Keys    []adminapi.Holding `json:"keys"`
 		}{page.Node, page.Active, page.Held, page.Waiting, page.More(), keys})
 	}
-	a.showKeys(keys, time.Now())
+	a.showKeys(keys, at)
 	if !page.Active {
 		a.warn("%s", a.copyOf(api, page.Node, pages))
 	}
@@ -331,7 +331,7 @@ func (a *app) copyOf(api *adminapi.Client, node string, pages []adminapi.Answer[
 
 // best asks all servers and takes the active's answer, else any.
 func best(ctx context.Context, api *adminapi.Client, q adminapi.Query) (*adminapi.Answer[adminapi.Page], []adminapi.Answer[adminapi.Page], error) {
-	pages := adminapi.All(ctx, api, func(ctx context.Context, addr string) (*adminapi.Page, error) { return api.Keys(ctx, addr, q) })
+	pages := api.EnoughPages(ctx, q)
 	b := adminapi.Best(pages)
 	if b == nil {
 		return nil, nil, noNode(pages)
@@ -451,6 +451,7 @@ func (a *app) confirm(question string) (bool, error) {
 // breakLock asks the servers one after the other until one that is active has
 // decided. A node that is not active refuses without an effect.
 func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, token uint64) (*adminapi.Broken, error) {
+	began := time.Now()
 	nodes := adminapi.All(ctx, api, api.Status)
 	if refusedAll(nodes) {
 		return nil, noNode(nodes)
@@ -492,10 +493,12 @@ func breakLock(ctx context.Context, api *adminapi.Client, key adminapi.Key, toke
 	case refused:
 		status, hint = ExitNoServer, "Those that answered know of no active node. "+see
 	}
+	took := ""
 	if slices.ContainsFunc(tried, adminapi.Silent) {
+		took = fmt.Sprintf(" in %v, one after the other", time.Since(began).Round(time.Second))
 		hint += "\nA node that has not answered may break it yet, when it goes on: if it is active then, and the token is still this one."
 	}
-	return nil, failed(status, "no active node could be asked:\n  %s\n%s", lines(tried, "  "), hint)
+	return nil, failed(status, "no active node could be asked%s:\n  %s\n%s", took, lines(tried, "  "), hint)
 }
 
 // refusedAll reports whether no server told anything, and one wants another
