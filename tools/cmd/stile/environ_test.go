@@ -20,6 +20,8 @@ func TestEnvironment(t *testing.T) {
 		{"STILE_ADMIN_ADDR=x", "did you mean STILE_ADMIN_ADDRS?"},
 		{"STILE_SECRET=hunter2", "STILE_SECRET, but there is no such setting"},
 		{"STILE_=", "STILE_, but"},
+		{"STILE_WAIT=4s", "STILE_WAIT, but there is no variable for --wait: unset it, and give the flag"},
+		{"STILE_NO_WAIT=1", "no variable for --no-wait"},
 	} {
 		for _, args := range [][]string{{"status"}, {"lock", "k", "true"}} {
 			r := run(t, append(addrs, test.set), args...)

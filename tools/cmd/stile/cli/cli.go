@@ -147,6 +147,13 @@ func asGiven(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // duration takes a duration, and says how one is written.
 func duration(ctx *kong.DecodeContext, target reflect.Value) error {
+	// The parser would take it for a flag.
+	if next := ctx.Scan.Peek(); next.InferredType().IsAny(kong.FlagToken, kong.ShortFlagToken) {
+		text := fmt.Sprint(next.Value)
+		if _, err := time.ParseDuration(text); err == nil {
+			return fmt.Errorf("%s is below 0: give a duration like 10s", text)
+		}
+	}
 	t, err := ctx.Scan.PopValue("duration")
 	if err != nil {
 		return err

@@ -42,6 +42,13 @@ func checkEnviron(app *kong.Application, environ []string) error {
 			slices.Contains(OfServers, name) || ofKubernetes.MatchString(name) {
 			continue
 		}
+		for _, n := range append([]*kong.Node{app.Node}, app.Children...) {
+			for _, f := range n.Flags {
+				if "STILE_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) == name {
+					return fmt.Errorf("the environment has %s, but there is no variable for --%s: unset it, and give the flag", name, f.Name)
+				}
+			}
+		}
 		return fmt.Errorf("the environment has %s, but there is no such setting%s", shown.Text(name), didYouMean(name, mine))
 	}
 	return nil
