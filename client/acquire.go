@@ -30,6 +30,13 @@ type acquire struct {
 	// on, and then from the loss of a place in line. RetryFor counts from it.
 	unserved time.Time
 
+	// refusedOnly: a node knew no active one, and since then no request was
+	// unanswered for longer than a node without one keeps it.
+	refusedOnly bool
+	// kept is how long the last request was unanswered whose refusal was taken
+	// for the loss of a place in line.
+	kept time.Duration
+
 	// deadline is the end of the caller's limit; zero without one. An
 	// acquire that does not wait has its start as deadline.
 	deadline time.Time
@@ -64,6 +71,10 @@ type acquire struct {
 	lost      bool // a request was written and its answer lost: it may have happened
 	noActive  bool // a server answered that it knows no active one
 	reasons   []AddrError
+
+	// unservedAtEnd: at the end of the limit nothing tells that a server has
+	// or had it in line.
+	unservedAtEnd bool
 
 	pauseTimer *time.Timer
 	pauses     uint64
@@ -286,11 +297,15 @@ func (a *acquire) answered(r *request, ans *protocol.Answer, now time.Time) {
 		if !r.nonce.none() {
 			a.dangling, a.lost = false, false // the nonce is spent, wherever it was seen
 		}
+		if a.refusedOnly && now.Sub(r.sent) <= keptTop {
+			// A node that keeps a request says T too when the limit passes.
+			a.note(n.slot, "answered that the wait is over, but may not have served")
+			a.unservedAtEnd = true
+		}
 		a.finish(nil, ErrTimeout, a.outcome())
 	case protocol.OpMoved:
-		a.newRoundIfQueued(r, now)
-		a.noActive = true
-		a.moved(n, ans.Addr, now)
+		a.newRoundIfRefusedInLine(r, now)
+		a.moved(r, ans.Addr, now)
 	case protocol.OpError:
 		a.refused(r, ans, now)
 	default:
@@ -298,7 +313,9 @@ func (a *acquire) answered(r *request, ans *protocol.Answer, now time.Time) {
 	}
 }
 
-func (a *acquire) moved(n *conn, addr []byte, now time.Time) {
+func (a *acquire) moved(r *request, addr []byte, now time.Time) {
+	n := r.conn
+	a.noActive = true
 	if !a.nonce.none() {
 		// A node that handed over has handed over its queue too.
 		a.known, a.from, a.fromOrder = true, n.id, a.place
@@ -311,6 +328,12 @@ func (a *acquire) moved(n *conn, addr []byte, now time.Time) {
 		a.note(n.slot, fmt.Sprintf("redirect to %s refused: %v", shown(string(addr)), err))
 		a.c.route(a, now)
 		return
+	}
+	if s.conn != nil && s.conn.live && placed(r, now) {
+		// There is a way on, so the line may have moved, and its redirects do
+		// not count as ones in a circle.
+		a.newRound()
+		a.noActive = true
 	}
 	a.note(n.slot, "redirects to "+shown(string(addr)))
 	if a.redirects++; a.redirects >= redirectsTop {
@@ -333,8 +356,8 @@ func (a *acquire) refused(r *request, ans *protocol.Answer, now time.Time) {
 	n := r.conn
 	switch ans.Code {
 	case protocol.CodeNoActive, protocol.CodeStopping:
-		a.newRoundIfQueued(r, now)
-		a.noActive = true
+		a.newRoundIfRefusedInLine(r, now)
+		a.noActive, a.refusedOnly = true, true
 		a.note(n.slot, "answered "+ans.Code.String())
 		a.c.route(a, now)
 	case protocol.CodeLimit:
@@ -384,15 +407,37 @@ func (a *acquire) dropped(r *request, reason error, now time.Time) {
 }
 
 // newRoundIfQueued: the server answered something that was sent after the
-// acquire, and not the acquire, so it had a place in the queue. What was
-// tried before that says nothing about now. A place that was lost at once
-// does not count, lest servers that come and go make a call spin.
+// acquire, and not the acquire, so it had a place in the queue. A place that
+// was lost at once does not count, lest servers that come and go make a call spin.
 func (a *acquire) newRoundIfQueued(r *request, now time.Time) {
 	a.place = r.order
-	if r.conn.answeredSent.After(r.sent) && now.Sub(r.sent) >= placeTakes {
-		a.newRound()
-		a.unserved, a.rounds = now, 0
+	if placed(r, now) {
+		a.lostPlace(now)
 	}
+}
+
+func placed(r *request, now time.Time) bool {
+	return r.conn.answeredSent.After(r.sent) && now.Sub(r.sent) >= placeTakes
+}
+
+// newRoundIfRefusedInLine is newRoundIfQueued for a request that ended in a
+// redirect, no-active or stopping. A node that only kept the request until it
+// would know the active one says so too, and so does the next; if each of them
+// counted, RetryFor would never run out. So the request must have been
+// unanswered for longer than nodes keep one by default. Where they keep them
+// longer, one such refusal counts and the equal ones after it do not.
+func (a *acquire) newRoundIfRefusedInLine(r *request, now time.Time) {
+	a.place = r.order
+	if d := now.Sub(r.sent); placed(r, now) && d > keptTop && d > 2*a.kept {
+		a.kept = d
+		a.lostPlace(now)
+	}
+}
+
+// lostPlace: what was tried before the place in line says nothing about now.
+func (a *acquire) lostPlace(now time.Time) {
+	a.newRound()
+	a.unserved, a.rounds, a.refusedOnly = now, 0, false
 }
 
 func (a *acquire) newRound() {
@@ -475,6 +520,16 @@ func (a *acquire) limitReached(now time.Time) time.Duration {
 	if left := a.deadline.Add(answerWay).Sub(now); left > 0 && a.state != acquireParked && a.state != acquirePausing && a.state != acquireCrowded && !a.heldBack() {
 		return left
 	}
+	switch a.state {
+	case acquireParked, acquirePausing:
+		a.unservedAtEnd = true
+	case acquireSent:
+		// A server that has it in line answers T at the limit.
+		if !a.behind() {
+			a.unservedAtEnd = true
+			a.note(a.req.conn.slot, "no answer in time")
+		}
+	}
 	a.giveUp(ErrTimeout)
 	return 0
 }
@@ -488,6 +543,18 @@ func (a *acquire) heldBack() bool {
 	}
 	for r := a.req.conn.pend.queue(opA, a.key).head; r != a.req; r = r.behind {
 		if r.deadline.IsZero() || r.deadline.After(a.deadline) {
+			return true
+		}
+	}
+	return false
+}
+
+// behind reports whether an older acquire of the key whose caller still waits
+// stands before this one on its connection, so that a server that serves may
+// owe this one's answer too.
+func (a *acquire) behind() bool {
+	for r := a.req.conn.pend.queue(opA, a.key).head; r != a.req; r = r.behind {
+		if _, waits := r.owner.(*acquire); waits {
 			return true
 		}
 	}
@@ -510,7 +577,7 @@ func (a *acquire) giveUp(reason error) {
 // servers.
 func (a *acquire) finish(lock *Lock, err error, outcome Outcome) {
 	c, now := a.c, time.Now()
-	unserved := err == ErrTimeout && (a.state == acquireParked || a.state == acquirePausing)
+	unserved := err == ErrTimeout && (a.unservedAtEnd || a.state == acquireParked || a.state == acquirePausing)
 	var origin *conn
 	switch a.state {
 	case acquireSent:

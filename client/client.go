@@ -23,6 +23,7 @@ const (
 	redirectMax  = time.Second
 	redirectsTop = 10
 	placeTakes   = 200 * time.Millisecond // before a place in a queue counts
+	keptTop      = 3 * time.Second        // longer than a node keeps a request by default
 	redirectRest = 3 * time.Second        // before a redirect's address that did not answer is dialled again
 	refusedRest  = 250 * time.Millisecond // the same for one that refused: a node that restarts is soon back
 	unlistedKeep = 30 * time.Second       // after an unlisted address ceased to serve
@@ -178,8 +179,12 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...AcquireOption)
 }
 
 // TryAcquire is an Acquire that does not wait: the caller holds the lock, or
-// the error is [ErrTimeout]. It returns within 200 ms, whatever happens on
-// the way; Wait among its options has no effect.
+// the error is [ErrTimeout] or another of Acquire's. It returns within 200 ms,
+// whatever happens on the way: that is also all the time it has to find a
+// server that serves, whatever [RetryFor] says. If nobody answers within it,
+// the error is ErrTimeout with [Error.Unserved] set, which says nothing about
+// who holds the key. Where that is too short, as during a failover, use Acquire
+// with a short [Wait]. Wait among the options of TryAcquire has no effect.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...AcquireOption) (*Lock, error) {
 	var lease time.Duration
 	for _, o := range opts {

@@ -115,9 +115,11 @@ type Error struct {
 	// Err is the reason, to be matched with [errors.Is] and [errors.As].
 	Err error
 
-	// Unserved is set with an [ErrTimeout] if no server had the acquire when
-	// the limit ended: none could be reached, or none of them served. So it
-	// says nothing about who holds the key.
+	// Unserved is set with an [ErrTimeout] if nothing tells that a server had
+	// the acquire in line when the limit ended: none could be reached, none of
+	// them served, or the one that was asked did not answer, as one that hangs
+	// or keeps requests until it knows who serves. So it says nothing about
+	// who holds the key.
 	Unserved bool
 
 	// Addrs says what each address was tried for and answered, where that

@@ -83,9 +83,8 @@ func (x *confirming) answered(r *request, ans *protocol.Answer, now time.Time) {
 		// Asking again under the same nonce gives the same token.
 		l.leave()
 		a.newRound()
-		a.noActive = true
 		a.place = 0
-		a.moved(n, ans.Addr, now)
+		a.moved(r, ans.Addr, now)
 	case ans.Op == protocol.OpError && ans.Code == protocol.CodeNotHeld:
 		l.leave()
 		a.startAnew(n, ErrLeaseLost, now)

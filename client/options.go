@@ -74,9 +74,12 @@ func Logger(log *slog.Logger) Option {
 // RetryFor makes an acquire that found no connection or no active server try
 // again for d before it reports so, within its own limit on waiting. One that
 // had a place in line tries for d from the loss of it on, however long it had
-// waited there. The default is 0: it tries every address and then reports. A server that takes
-// over needs a moment, so a few seconds ride out most failovers. Where all
-// servers refuse the secret it reports so at once.
+// waited there. The default is 0: it tries every address and then reports. A
+// server that takes over needs a moment, so a few seconds ride out most
+// failovers. A server that does not know yet who serves may keep a request for
+// 2 seconds; a round of tries that is under way at the end of d is finished.
+// Where all servers refuse the secret it reports so at once. It does not
+// lengthen [Client.TryAcquire], which has 200 ms in all.
 func RetryFor(d time.Duration) Option {
 	return func(c *config) {
 		c.retryFor = d
