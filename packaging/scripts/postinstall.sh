@@ -31,5 +31,5 @@ elif [ -d /run/systemd/system ]; then
 		echo "stile: settings are in /etc/stile/stiled.yaml; to start: systemctl enable --now stiled"
 	fi
 else
-	echo "stile: settings are in /etc/stile/stiled.yaml; no systemd runs here, so start this as the user stile, who must own /var/lib/stile: stiled --config /etc/stile/stiled.yaml"
+	echo "stile: settings are in /etc/stile/stiled.yaml; no systemd runs here, so make the state directory (install -d -o stile -g stile -m 700 /var/lib/stile) and start this as the user stile: stiled --config /etc/stile/stiled.yaml"
 fi

@@ -29,7 +29,7 @@ type Config struct {
 
 	Listen    string `default:"127.0.0.1:5625" placeholder:"HOST:PORT" help:"Address that clients connect to (${default}). Port 0 takes a free one."`
 	Advertise string `placeholder:"HOST:PORT" help:"Address by which clients know this node, where it is not the one it listens on."`
-	Admin     string `default:"127.0.0.1:5626" placeholder:"HOST:PORT" help:"Address of the admin HTTP server: /healthz, /readyz, /status, /keys, /metrics, /events, /break (${default}). Empty: off."`
+	Admin     string `default:"127.0.0.1:5626" placeholder:"HOST:PORT" help:"Address of the admin HTTP server: / is a page to look at; /healthz, /readyz, /status, /keys, /metrics, /events, /break (${default}). Empty: off."`
 	StateDir  string `default:"stile-state" placeholder:"DIR" help:"Directory for the epoch that keeps tokens rising over restarts (${default}). One to each node."`
 
 	DefaultLease  time.Duration `default:"30s" help:"Lease of an acquire that asks for 0 (${default})."`
