@@ -77,11 +77,13 @@ func (h *health) ofCluster() (all []finding) {
 	lasting := func(unready string) finding {
 		f := finding{unready: unready}
 		if c.Idle >= idleFor && !h.stopping {
-			f.problem = fmt.Sprintf("%s; so it has been for %v", unready, c.Idle.Truncate(time.Minute))
+			f.problem = fmt.Sprintf("%s; so it has been for over %dm", unready, c.Idle/time.Minute)
 		}
 		return f
 	}
 	switch {
+	case serves && c.Sync && len(c.PeerViews) == 0:
+		all = append(all, finding{problem: "there is no other node in --peers to be in sync: what is answered now is lost if this node dies"})
 	case serves && c.Sync && len(c.InSync) == 0:
 		all = append(all, finding{problem: "no standby is in sync: what is answered now is lost if this node dies"})
 	case serves:
@@ -89,7 +91,11 @@ func (h *health) ofCluster() (all []finding) {
 		all = append(all, lasting(fmt.Sprintf("standby that has not got the table of node %d, which is active, yet; clients are sent there", c.Active)))
 	case redirects:
 	case c.Mode == cluster.Refuse.String():
-		few := fmt.Sprintf("active, but %d standbys are in sync, and --min-in-sync wants %d: clients get no-active", len(c.InSync), c.MinInSync)
+		standbys := "standbys are"
+		if len(c.InSync) == 1 {
+			standbys = "standby is"
+		}
+		few := fmt.Sprintf("active, but %d %s in sync, and --min-in-sync wants %d: clients get no-active", len(c.InSync), standbys, c.MinInSync)
 		all = append(all, finding{few, few})
 	default:
 		f := lasting(c.Role + ", clients are answered by: " + c.Mode)
@@ -101,7 +107,11 @@ func (h *health) ofCluster() (all []finding) {
 	}
 	if c.Unfit {
 		// An active one serves on. A standby is of no use when its turn comes.
-		f := finding{problem: "this node can't store epochs, so it can't become active, and serves no longer than its tokens last: see 'an epoch can't be stored' in its log, and its state directory"}
+		const look = ": see 'an epoch can't be stored' in its log, and its state directory"
+		f := finding{problem: "this node can't store epochs, so it can't become active" + look}
+		if c.Role == cluster.Active.String() {
+			f.problem = "this node can't store epochs, so it serves no longer than its tokens last" + look
+		}
 		if !serves {
 			f.unready = "it can't store epochs, so it can't become active"
 		}
@@ -109,7 +119,7 @@ func (h *health) ofCluster() (all []finding) {
 	}
 	for _, p := range c.PeerViews {
 		for _, text := range p.Differs {
-			all = append(all, finding{problem: fmt.Sprintf("node %d at %s has other settings than this node: %s", p.ID, p.Addr, text)})
+			all = append(all, finding{problem: fmt.Sprintf("node %d at %s has other settings: %s", p.ID, p.Addr, text)})
 		}
 	}
 	return all
@@ -144,6 +154,8 @@ func (h *health) ready(all []finding) (said string, ready bool) {
 		return "ok", true
 	case c.Mode == cluster.Redirect.String():
 		return fmt.Sprintf("ok: standby, node %d is active", c.Active), true
+	case c.Sync && len(c.PeerViews) == 0:
+		return "ok: active, and there is no other node in --peers to be in sync: what is answered now is lost if this node dies", true
 	case c.Sync && len(c.InSync) == 0:
 		return "ok: active, and no standby is in sync: what is answered now is lost if this node dies", true
 	}

@@ -23,7 +23,7 @@ import (
 func TestHealth(t *testing.T) {
 	now := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	ended := certs.End{Which: certs.Node, File: "/etc/node.pem", At: now.Add(-time.Hour), Shut: now.Add(-time.Hour)}
-	few := "active, but 1 standbys are in sync, and --min-in-sync wants 2: clients get no-active"
+	few := "active, but 1 standby is in sync, and --min-in-sync wants 2: clients get no-active"
 	for _, tc := range []struct {
 		name     string
 		view     cluster.View // its mode empty: the node is alone
@@ -36,24 +36,27 @@ func TestHealth(t *testing.T) {
 		{name: "stops", health: health{stopping: true}, said: "stopping", passing: true},
 		{name: "alone, and can't store epochs", health: health{unfit: errors.New("no space")}, said: "ok", problems: []string{"the next epoch can't be stored, and grants end when this one's tokens are used up: no space"}},
 		{name: "active", view: cluster.View{Mode: "serve"}, said: "ok: active"},
-		{name: "active, sync", view: cluster.View{Mode: "serve", Sync: true, InSync: []int{1}}, said: "ok: active"},
-		{name: "active, nobody in sync", view: cluster.View{Mode: "serve", Sync: true}, said: "ok: active, and no standby is in sync: what is answered now is lost if this node dies", problems: []string{"no standby is in sync"}},
+		{name: "active, sync", view: cluster.View{Mode: "serve", Sync: true, PeerViews: []cluster.PeerView{{ID: 1}}, InSync: []int{1}}, said: "ok: active"},
+		{name: "active, nobody in sync", view: cluster.View{Mode: "serve", Sync: true, PeerViews: []cluster.PeerView{{ID: 1}}}, said: "ok: active, and no standby is in sync: what is answered now is lost if this node dies", problems: []string{"no standby is in sync"}},
+		{name: "active, nobody else listed", view: cluster.View{Mode: "serve", Sync: true}, said: "ok: active, and there is no other node in --peers to be in sync: what is answered now is lost if this node dies", problems: []string{"no other node in --peers"}},
+		{name: "active and unfit", view: cluster.View{Role: "active", Mode: "serve", Unfit: true}, said: "ok: active", problems: []string{"serves no longer than its tokens last"}},
+		{name: "standby and unfit", view: cluster.View{Role: "standby", Mode: "redirect", Active: 2, Complete: true, Unfit: true}, said: "not ready: it can't store epochs, so it can't become active", problems: []string{"can't become active: see"}},
 		{name: "active, unfit", view: cluster.View{Mode: "serve", Unfit: true}, said: "ok: active", problems: []string{"can't store epochs"}},
 		{name: "too few in sync", view: cluster.View{Mode: "refuse", InSync: []int{1}, MinInSync: 2}, said: "not ready: " + few, problems: []string{few}},
 		{name: "frozen", view: cluster.View{Role: "active", Mode: "freeze"}, said: "not ready: active, clients are answered by: freeze", passing: true},
-		{name: "frozen for long", view: cluster.View{Role: "active", Mode: "freeze", Idle: 3*idleFor + time.Second}, said: "not ready: active, clients are answered by: freeze", problems: []string{"freeze; so it has been for 3m0s"}},
+		{name: "frozen for long", view: cluster.View{Role: "active", Mode: "freeze", Idle: 3*idleFor + time.Second}, said: "not ready: active, clients are answered by: freeze", problems: []string{"freeze; so it has been for over 3m"}},
 		{name: "standby", view: cluster.View{Mode: "redirect", Complete: true, Active: 2}, said: "ok: standby, node 2 is active"},
 		{name: "standby, copies", view: cluster.View{Mode: "redirect", Active: 2, Idle: idleFor - 1}, said: "not ready: standby that has not got the table of node 2, which is active, yet; clients are sent there", passing: true},
-		{name: "standby, copies for long", view: cluster.View{Mode: "redirect", Active: 2, Idle: idleFor}, said: "not ready: standby that has not got the table of node 2, which is active, yet; clients are sent there", problems: []string{"; so it has been for 1m0s"}},
+		{name: "standby, copies for long", view: cluster.View{Mode: "redirect", Active: 2, Idle: idleFor}, said: "not ready: standby that has not got the table of node 2, which is active, yet; clients are sent there", problems: []string{"; so it has been for over 1m"}},
 		{name: "standby, unfit", view: cluster.View{Mode: "redirect", Complete: true, Active: 2, Unfit: true}, said: "not ready: it can't store epochs, so it can't become active", problems: []string{"can't store epochs"}},
 		{name: "waits", view: cluster.View{Role: "joining", Mode: "hold", Why: "the reason"}, said: "not ready: joining, clients are answered by: hold", passing: true},
-		{name: "waits for long", view: cluster.View{Role: "standby", Mode: "hold", Idle: 2 * idleFor}, said: "not ready: standby, clients are answered by: hold", problems: []string{"hold; so it has been for 2m0s"}},
+		{name: "waits for long", view: cluster.View{Role: "standby", Mode: "hold", Idle: 2 * idleFor}, said: "not ready: standby, clients are answered by: hold", problems: []string{"hold; so it has been for over 2m"}},
 		{name: "waits, is unfit, and stops", view: cluster.View{Role: "standby", Mode: "hold", Idle: 2 * idleFor, Unfit: true}, health: health{stopping: true}, said: "stopping", problems: []string{"can't store epochs"}, passing: true},
 		{name: "a misfit", view: cluster.View{Role: "joining", Mode: "hold", Why: "the reason", PeerViews: []cluster.PeerView{{ID: 1}, {ID: 2, There: true}}},
 			said: "not ready: joining, clients are answered by: hold: the reason", problems: []string{"hold: the reason"}},
 		{name: "a misfit of one that serves", view: cluster.View{Mode: "serve", PeerViews: []cluster.PeerView{{ID: 2, There: true}}}, said: "ok: active"},
 		{name: "other settings", view: cluster.View{Mode: "serve", PeerViews: []cluster.PeerView{{ID: 1}, {ID: 2, Addr: "c:1", Differs: []string{"one", "two"}}}}, said: "ok: active",
-			problems: []string{"node 2 at c:1 has other settings than this node: one", "node 2 at c:1 has other settings than this node: two"}},
+			problems: []string{"node 2 at c:1 has other settings: one", "node 2 at c:1 has other settings: two"}},
 		{name: "a certificate that ends", health: health{certificates: []certs.End{{Which: certs.Node, File: "/etc/node.pem", At: now.Add(time.Hour), Shut: now.Add(time.Hour)}}}, said: "ok", problems: []string{"/etc/node.pem ends at"}},
 		{name: "a certificate that has ended", health: health{certificates: []certs.End{ended}}, said: "not ready: a certificate has ended, and nobody can connect", problems: []string{"/etc/node.pem has ended at"}},
 		{name: "an authority that has ended, of several", health: health{certificates: []certs.End{{Which: certs.Authority, File: "ca", At: now.Add(-1), Shut: now.Add(1)}}}, said: "ok", problems: []string{"an authority in ca"}},

@@ -86,7 +86,11 @@ func (m *Machine) setFit(err error) {
 	switch {
 	case err != nil && !m.unfit:
 		m.unfit = true
-		m.say(slog.LevelError, "an epoch can't be stored: this node can't become active", slog.Any("error", err))
+		text := "an epoch can't be stored: this node can't become active"
+		if m.role == Active {
+			text = "an epoch can't be stored: this node serves no longer than its tokens last"
+		}
+		m.say(slog.LevelError, text, slog.Any("error", err))
 	case err == nil && m.unfit:
 		m.unfit = false
 		m.say(slog.LevelInfo, "epochs can be stored again")
