@@ -172,6 +172,7 @@ func TestNobodyInSync(t *testing.T) {
 		return strings.Contains(run(t, c.env(), "status").stdout, "is active, but clients are refused")
 	})
 	for _, args := range [][]string{
+		{"acquire", "other", "--no-wait"}, {"acquire", "other", "--wait", "1s"},
 		{"keep", "k", "--token", token, "--lease", "3s"}, {"release", "k", "--token", token},
 	} {
 		r := run(t, c.env(), args...)
