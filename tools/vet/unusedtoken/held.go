@@ -209,12 +209,8 @@ func (s *span) tells(e ast.Expr, value bool) answer {
 // is called right there, or passed to a call that hears of its error.
 func (s *span) has(cur inspector.Cursor) bool {
 	for at := cur; ; at = at.Parent() {
-		if h, ok := s.nodes[at.Node()]; ok {
-			return h == held && !s.releases(at.Node())
-		}
-		switch n := at.Node().(type) {
-		case nil, *ast.FuncDecl:
-			return false
+		// These are nodes, too, and yet run later.
+		switch at.Node().(type) {
 		case *ast.GoStmt:
 			return false
 		case *ast.DeferStmt:
@@ -222,6 +218,13 @@ func (s *span) has(cur inspector.Cursor) bool {
 			if s.acquire != nil {
 				return false
 			}
+		}
+		if h, ok := s.nodes[at.Node()]; ok {
+			return h == held && !s.releases(at.Node())
+		}
+		switch n := at.Node().(type) {
+		case nil, *ast.FuncDecl:
+			return false
 		case *ast.FuncLit:
 			if at == s.fn {
 				return false
