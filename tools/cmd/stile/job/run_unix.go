@@ -22,7 +22,7 @@ func Run(c Command, lease Lease, o Options) (Outcome, error) {
 	// started the command.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r := &run{lease: lease, o: o, held: lease.Context(), tty: openTerminal(), child: -1}
+	r := &run{lease: lease, o: o, held: lease.Context(), tty: openTerminal(), child: -1, continued: make(chan os.Signal, 1)}
 	defer r.tty.close()
 	if !time.Now().Before(scheduleOf(lease.Expires(), o.Grace).term) || r.held.Err() != nil {
 		return r.out, ErrTooLate
@@ -57,7 +57,9 @@ func Run(c Command, lease Lease, o Options) (Outcome, error) {
 		starter.giveUp(child)
 		return r.out, ErrTooLate
 	}
-	notify(o.Signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
+	notify(o.Signals, syscall.SIGTSTP, syscall.SIGWINCH)
+	signal.Notify(r.continued, syscall.SIGCONT)
+	defer signal.Stop(r.continued)
 	executed := starter.goOn()
 	r.loop(children)
 	if r.guard.finish() {
@@ -87,7 +89,7 @@ func Catch(to chan os.Signal) {
 // Ends reports whether a signal ends a process that does nothing about it.
 func Ends(s os.Signal) bool {
 	switch s {
-	case syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH:
+	case syscall.SIGTSTP, syscall.SIGWINCH:
 		return false
 	}
 	return true
@@ -120,6 +122,11 @@ type run struct {
 	child int // the process, and its group
 	out   Outcome
 
+	// continued gets SIGCONT. There is one channel for it: whoever takes it
+	// from there has the command go on, and nobody does it again. A second time
+	// could undo a stop that the user has asked for meanwhile.
+	continued chan os.Signal
+
 	exited   bool // the command itself
 	ending   bool // SIGTERM was sent to the group
 	killAt   time.Time
@@ -147,11 +154,13 @@ func (r *run) loop(children <-chan os.Signal) {
 			timer.Reset(pollEvery)
 		}
 		var got os.Signal
-		lost, due := false, false
+		lost, due, continued := false, false, false
 		select {
 		case <-children:
 			continue
 		case got = <-r.o.Signals:
+		case <-r.continued:
+			continued = true
 		case <-held:
 			held, lost = nil, true
 		case <-timer.C:
@@ -165,7 +174,9 @@ func (r *run) loop(children <-chan os.Signal) {
 		}
 		switch {
 		case got != nil:
-			r.pass(got.(syscall.Signal))
+			r.signal(got.(syscall.Signal)) // handed on
+		case continued:
+			r.resume()
 		case lost && time.Now().Before(r.lease.Expires()):
 			r.end("the servers do not know the lock any more: it was broken by hand, or lost in a failover")
 		case lost:
@@ -287,15 +298,6 @@ func (r *run) reap() {
 	}
 }
 
-// pass hands a signal on.
-func (r *run) pass(s syscall.Signal) {
-	if s == syscall.SIGCONT {
-		r.resume()
-		return
-	}
-	r.signal(s)
-}
-
 func (r *run) signal(s syscall.Signal) { syscall.Kill(-r.child, s) }
 
 // groupLives reports whether anybody is left in the command's group.
@@ -317,7 +319,7 @@ func (r *run) stopped(s syscall.Signal) {
 		return // somebody has stopped it by hand: the lock stays
 	}
 	r.tty.take()
-	stopSelf(s)
+	stopSelf(s, r.continued)
 	r.resume()
 }
 

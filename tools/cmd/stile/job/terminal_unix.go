@@ -89,13 +89,18 @@ func (t *terminal) set(group int) {
 	unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
 }
 
+// notStopped is how long stopSelf waits for an effect.
+const notStopped = 200 * time.Millisecond
+
 // stopSelf stops this process and the rest of its group by the signal that
-// has stopped the command, and returns when it goes on. It returns soon where
-// no shell could continue it: the kernel stops no such group.
-func stopSelf(by syscall.Signal) {
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
+// has stopped the command, and returns when it goes on, which takes the SIGCONT
+// from the channel. It returns soon where no shell could continue it: the
+// kernel stops no such group.
+func stopSelf(by syscall.Signal, continued <-chan os.Signal) {
+	select {
+	case <-continued: // of before
+	default:
+	}
 	// SIGTTIN was never caught. SIGTSTP, of Ctrl+Z, was, and Go has no way back.
 	s := syscall.SIGTTIN
 	if by != syscall.SIGTTIN && by != syscall.SIGTTOU {
@@ -105,8 +110,16 @@ func stopSelf(by syscall.Signal) {
 		}
 	}
 	syscall.Kill(0, s)
-	select {
-	case <-continued:
-	case <-time.After(200 * time.Millisecond): // also if it was stopped meanwhile
+	for {
+		began := time.Now()
+		select {
+		case <-continued:
+			return
+		case <-time.After(notStopped):
+			if time.Since(began) < 2*notStopped {
+				return
+			}
+			// It was stopped, and the signal is on its way.
+		}
 	}
 }
