@@ -7,8 +7,13 @@ import (
 	"github.com/stile-lock/stile/server/replica"
 )
 
-// retryStore is the pause after an epoch could not be stored.
-const retryStore = time.Second
+const (
+	// retryStore is the pause after an epoch could not be stored.
+	retryStore = time.Second
+	// tryStoreEvery is for how long an epoch that was stored proves that the
+	// next one can be.
+	tryStoreEvery = time.Minute
+)
 
 // purpose is what an epoch is taken for.
 type purpose uint8
@@ -54,14 +59,15 @@ func (m *Machine) Learn(e replica.Epoch) { m.learn(e) }
 // storeKnown writes the highest known epoch down: after a loss of all nodes
 // but this one it must still be above.
 //
-// A node that is unfit tries again what it knows already: to see whether the
-// disk works by now.
+// What is stored already is stored again from time to time: to see whether the
+// disk still works, or does by now. Else a standby whose disk is full would
+// find that out when its turn has come.
 func (m *Machine) storeKnown() {
 	if m.storing || m.taking != noPurpose || m.now < m.storeAt {
 		return
 	}
 	switch {
-	case less(m.stored, m.known), m.unfit && m.known.N > 0:
+	case less(m.stored, m.known), m.known.N > 0 && (m.unfit || m.now >= m.tryAt):
 		m.storing = true
 		m.do(StoreEpoch{m.known})
 	case m.unfit && m.role != Active:
@@ -73,10 +79,11 @@ func (m *Machine) storeKnown() {
 func (m *Machine) StoredEpoch(now Time, e replica.Epoch, err error) {
 	m.pass(now)
 	m.storing = false
-	if err == nil {
-		m.stored = e
-	} else {
+	m.tryAt = m.now + tryStoreEvery
+	if err != nil {
 		m.storeAt = m.now + retryStore
+	} else if less(m.stored, e) {
+		m.stored = e
 	}
 	m.setFit(err)
 	m.step()
@@ -125,7 +132,7 @@ func (m *Machine) TookEpoch(now Time, op uint64, e replica.Epoch, start uint32, 
 	if err != nil {
 		m.takeAt = m.now + retryStore
 	} else if less(m.stored, e) {
-		m.stored = e
+		m.stored, m.tryAt = e, m.now+tryStoreEvery
 	}
 	m.setFit(err)
 	switch why {

@@ -83,6 +83,7 @@ type Machine struct {
 	tried    uint32        // the highest number ever chosen here
 	storing  bool
 	storeAt  Time // not before
+	tryAt    Time // whether the disk works
 	unfit    bool
 	taking   purpose
 	takeOp   uint64
@@ -150,7 +151,8 @@ type (
 		Peer uint8
 		Msg  Message
 	}
-	// StoreEpoch writes down an epoch of another node; StoredEpoch follows.
+	// StoreEpoch writes down an epoch that is known, perhaps once more;
+	// StoredEpoch follows.
 	StoreEpoch struct{ Epoch replica.Epoch }
 	// TakeEpoch chooses a number above Above, and at least the clock's
 	// second, and writes it down; TookEpoch follows. If Clock is set, only the

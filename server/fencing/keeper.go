@@ -11,8 +11,13 @@ import (
 // bootAttempts is how often TakeEpoch tries to store the first epoch.
 const bootAttempts = 3
 
-// retryAhead is the pause between attempts to store an epoch ahead of need.
-const retryAhead = time.Second
+const (
+	// retryAhead is the pause between attempts to store an epoch ahead of need.
+	retryAhead = time.Second
+	// tryEvery is how often the latest epoch is stored once more, to see whether
+	// the next one could be.
+	tryEvery = time.Minute
+)
 
 // Keeper takes epochs, stores each before a token is given under it, and
 // gives the tokens.
@@ -66,30 +71,58 @@ func (k *Keeper) take(ctx context.Context) (Choice, error) {
 }
 
 // Run takes the next epoch whenever the allocator wants one, until ctx ends:
-// no grant ever waits for the disk.
+// no grant ever waits for the disk. Once a minute it sees whether the disk still
+// works: months may pass until the next epoch is wanted.
 func (k *Keeper) Run(ctx context.Context) {
+	try := time.NewTimer(tryEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-k.Want():
+			k.takeAhead(ctx)
+		case <-try.C:
+			k.tryStore(ctx)
 		}
-		for {
-			c, err := k.take(ctx)
-			if err == nil {
-				k.failing.Store(nil)
-				k.Reserve(c.Epoch, k.node, c.Start)
-				k.log.Info("took an epoch ahead of need", slog.Uint64("epoch", uint64(c.Epoch)))
-				break
-			}
-			k.failing.Store(&err)
-			k.log.Error("can't take an epoch ahead of need: grants end when this one's tokens are used up",
-				slog.Any("error", err), slog.String("left", fmt.Sprint(k.Left())))
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(retryAhead):
-			}
+		if k.Failing() != nil {
+			try.Reset(retryAhead)
+		} else {
+			try.Reset(tryEvery)
 		}
+	}
+}
+
+func (k *Keeper) takeAhead(ctx context.Context) {
+	for {
+		c, err := k.take(ctx)
+		if err == nil {
+			k.failing.Store(nil)
+			k.Reserve(c.Epoch, k.node, c.Start)
+			k.log.Info("took an epoch ahead of need", slog.Uint64("epoch", uint64(c.Epoch)))
+			return
+		}
+		k.failing.Store(&err)
+		k.log.Error("can't take an epoch ahead of need: grants end when this one's tokens are used up",
+			slog.Any("error", err), slog.String("left", fmt.Sprint(k.Left())))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryAhead):
+		}
+	}
+}
+
+// tryStore stores the latest epoch once more.
+func (k *Keeper) tryStore(ctx context.Context) {
+	err := k.store.Remember(ctx, Pair{k.known, k.node})
+	before := k.Failing()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && before == nil:
+		k.failing.Store(&err)
+		k.log.Error("epochs can't be stored: grants end when this one's tokens are used up", slog.Any("error", err))
+	case err == nil && before != nil:
+		k.failing.Store(nil)
+		k.log.Info("epochs can be stored again")
 	}
 }

@@ -150,6 +150,53 @@ func TestRunTakesAnEpochAheadOfNeed(t *testing.T) {
 	<-ended
 }
 
+// A disk that fails is noticed within a minute, long before the next epoch is
+// wanted, and that it works again within a second.
+func TestRunTriesTheDisk(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	var log journal
+	synctest.Test(t, func(t *testing.T) {
+		k, err := TakeEpoch(t.Context(), s, 0, fixed(second(60_500_000, 0)), log.logger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go k.Run(ctx)
+		time.Sleep(tryEvery + retryAhead/2) // between the trials, from here on
+		if err := k.Failing(); err != nil {
+			t.Errorf("it fails for %v", err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(tryEvery)
+		if err := k.Failing(); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("it fails for %v", err)
+		}
+		time.Sleep(tryEvery)
+		if got := log.count("epochs can't be stored"); got != 1 {
+			t.Errorf("said %d times; log: %s", got, log.buf.String())
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(retryAhead)
+		if err := k.Failing(); err != nil || log.count("epochs can be stored again") != 1 {
+			t.Errorf("it fails for %v; log: %s", err, log.buf.String())
+		}
+		if k.ahead.Load() != 0 {
+			t.Error("an epoch was taken that nobody wanted")
+		}
+		cancel()
+		synctest.Wait()
+	})
+	if pair, err := s.read(); pair.N != 60_500_000 || err != nil {
+		t.Errorf("the file holds %v, %v", pair, err)
+	}
+}
+
 // While the disk fails the node grants on, tries again every second, and says
 // so. A number that failed once is not used.
 func TestRunOnADiskThatFails(t *testing.T) {

@@ -23,7 +23,8 @@ type World interface {
 	// Kick says that Next may have something for the peer.
 	Kick(peer uint8)
 
-	// StoreEpoch writes an epoch down; [Member.StoredEpoch] follows.
+	// StoreEpoch writes an epoch down, perhaps once more; [Member.StoredEpoch]
+	// follows.
 	StoreEpoch(e replica.Epoch)
 	// TakeEpoch chooses an epoch above the number and writes it down, with
 	// clock only if it is the clock's second, else it tells of none;
