@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -161,14 +162,24 @@ func (p *Process) CPU() (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// FreeAddr returns an address of loopback that nobody listens on.
-func FreeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// The ports that FreeAddrs gives are below those that any system gives to
+// connections by itself: one of these could take a port before the server does.
+const firstPort, lastPort = 6000, 9999
+
+// FreeAddrs returns different addresses of loopback that nobody listens on.
+func FreeAddrs(n int) ([]string, error) {
+	var addrs []string
+	for _, i := range rand.Perm(lastPort - firstPort + 1) {
+		if len(addrs) == n {
+			return addrs, nil
+		}
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			addrs = append(addrs, addr)
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return nil, fmt.Errorf("of the ports from %d to %d of loopback fewer than %d can be listened on", firstPort, lastPort, n)
 }
 
 // ErrAbsent is wrapped by the error of Find.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 
 func TestServerLeavesNothing(t *testing.T) {
 	var dir string
-	_, err := start(t.Context(), func(_, d string) []string {
+	_, err := start(t.Context(), func(_, _, d string) []string {
 		dir = d
 		return []string{"sh", "-c", "exit 1"}
 	})
@@ -97,5 +98,35 @@ func TestMaxFiles(t *testing.T) {
 func TestFind(t *testing.T) {
 	if _, err := Find("no-such-program-anywhere"); !errors.Is(err, ErrAbsent) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A cluster whose nodes end is an error with what they wrote, and nothing is left.
+func TestNodesThatEnd(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	program := filepath.Join(t.TempDir(), "stiled")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho the port is taken; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := StartNodes(t.Context(), program, 3)
+	if err == nil || nodes != nil || !strings.Contains(err.Error(), "the port is taken") {
+		t.Errorf("%v, the error is %v", nodes, err)
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestFreeAddrs(t *testing.T) {
+	addrs, err := FreeAddrs(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(addrs)
+	if n := len(slices.Compact(addrs)); n != 100 {
+		t.Errorf("%d different ones", n)
+	}
+	if addrs, err := FreeAddrs(lastPort); err == nil {
+		t.Errorf("%d addresses", len(addrs))
 	}
 }

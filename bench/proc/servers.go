@@ -73,27 +73,26 @@ func (n *Nodes) Kill() {
 
 // StartNodes starts a node, or a cluster of several, and waits until it serves and
 // every standby has the table.
-func StartNodes(ctx context.Context, stiled string, count int, flags ...string) (nodes *Nodes, err error) {
-	nodes = &Nodes{}
-	if nodes.dir, err = os.MkdirTemp("", "stile-bench-"); err != nil {
+func StartNodes(ctx context.Context, stiled string, count int, flags ...string) (*Nodes, error) {
+	dir, err := os.MkdirTemp("", "stile-bench-")
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			nodes.Stop()
-		}
-	}()
-	listen := make([]string, count)
-	for i := range listen {
-		if listen[i], err = FreeAddr(); err != nil {
-			return nil, err
-		}
+	nodes := &Nodes{dir: dir}
+	if err := nodes.start(ctx, stiled, count, flags...); err != nil {
+		return nil, errors.Join(err, nodes.Stop())
 	}
+	return nodes, nil
+}
+
+func (nodes *Nodes) start(ctx context.Context, stiled string, count int, flags ...string) error {
+	addrs, err := FreeAddrs(2 * count)
+	if err != nil {
+		return err
+	}
+	listen := addrs[:count]
 	for i, addr := range listen {
-		admin, err := FreeAddr()
-		if err != nil {
-			return nil, err
-		}
+		admin := addrs[count+i]
 		args := []string{"--listen", addr, "--admin", admin, "--state-dir", filepath.Join(nodes.dir, fmt.Sprint(i)),
 			"--max-connections", "30000", "--log-level", "warn"}
 		if count > 1 {
@@ -101,17 +100,17 @@ func StartNodes(ctx context.Context, stiled string, count int, flags ...string) 
 		}
 		p, err := Start(stiled, append(args, flags...)...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		nodes.All = append(nodes.All, &Node{Process: p, Addr: addr, Admin: admin})
 	}
 	for _, n := range nodes.All {
 		if err := n.WaitListens(ctx, n.Admin); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	active := nodes.Active()
-	return nodes, active.Wait(ctx, "serves, and all standbys follow", func() bool {
+	return active.Wait(ctx, "serves, and all standbys follow", func() bool {
 		s, err := active.Status()
 		if err != nil || count > 1 && s.Cluster == nil {
 			return false
@@ -154,7 +153,7 @@ func (s *Server) Stop() error {
 
 // StartEcho starts the echo server of a stile-bench.
 func StartEcho(ctx context.Context, stileBench string) (*Server, error) {
-	return start(ctx, func(addr, _ string) []string {
+	return start(ctx, func(addr, _, _ string) []string {
 		return []string{stileBench, "echo-server", "--listen", addr}
 	})
 }
@@ -162,7 +161,7 @@ func StartEcho(ctx context.Context, stileBench string) (*Server, error) {
 // StartRedis starts a Redis that writes nothing to the disk, as Stile does not
 // either.
 func StartRedis(ctx context.Context, redis string) (*Server, error) {
-	return start(ctx, func(addr, dir string) []string {
+	return start(ctx, func(addr, _, dir string) []string {
 		host, port, _ := net.SplitHostPort(addr)
 		return []string{redis, "--bind", host, "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--maxclients", "20000"}
 	})
@@ -170,11 +169,7 @@ func StartRedis(ctx context.Context, redis string) (*Server, error) {
 
 // StartEtcd starts an etcd of one member.
 func StartEtcd(ctx context.Context, etcd string) (*Server, error) {
-	peer, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, func(addr, dir string) []string {
+	return start(ctx, func(addr, peer, dir string) []string {
 		return []string{etcd, "--name", "one", "--data-dir", filepath.Join(dir, "data"),
 			"--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
 			"--listen-peer-urls", "http://" + peer, "--initial-advertise-peer-urls", "http://" + peer,
@@ -182,8 +177,9 @@ func StartEtcd(ctx context.Context, etcd string) (*Server, error) {
 	})
 }
 
-func start(ctx context.Context, command func(addr, dir string) []string) (*Server, error) {
-	addr, err := FreeAddr()
+// start starts a server whose command has its address, and one more.
+func start(ctx context.Context, command func(addr, other, dir string) []string) (*Server, error) {
+	addrs, err := FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
@@ -191,14 +187,14 @@ func start(ctx context.Context, command func(addr, dir string) []string) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	args := command(addr, dir)
+	args := command(addrs[0], addrs[1], dir)
 	p, err := Start(args[0], args[1:]...)
 	if err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	s := &Server{Process: p, Addr: addr, dir: dir}
-	if err := s.WaitListens(ctx, addr); err != nil {
+	s := &Server{Process: p, Addr: addrs[0], dir: dir}
+	if err := s.WaitListens(ctx, s.Addr); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
