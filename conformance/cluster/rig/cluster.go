@@ -382,7 +382,7 @@ func (c *Cluster) WaitSettled(id int, limit time.Duration) (time.Duration, error
 				continue
 			}
 			if !p.Reached || !p.Fed || p.Lag == nil || *p.Lag > 100 {
-				last = fmt.Sprintf("node %d sees %+v", id, p)
+				last = fmt.Sprintf("node %d sees %+v, which lacks %d records", id, p, Lag(p))
 				return false, nil
 			}
 			ps, err := n.Status()
