@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -575,9 +576,9 @@ func TestUsage(t *testing.T) {
 // Whoever restarts nodes one after the other must not go on while one of them has
 // not got the table: nothing else tells it from a standby that has.
 func TestStatusWaitsForReady(t *testing.T) {
-	ready := false
+	var ready atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"addr": "b", "ready": %v, "cluster": {"id": 1, "role": "standby", "mode": "redirect", "complete": %[1]v, "active": 0, "peers": [{"id": 0, "addr": "a", "role": "active", "reached": true}]}}`, ready)
+		fmt.Fprintf(w, `{"addr": "b", "ready": %v, "cluster": {"id": 1, "role": "standby", "mode": "redirect", "complete": %[1]v, "active": 0, "peers": [{"id": 0, "addr": "a", "role": "active", "reached": true}]}}`, ready.Load())
 	}))
 	defer s.Close()
 	active := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -586,6 +587,6 @@ func TestStatusWaitsForReady(t *testing.T) {
 	defer active.Close()
 	env := []string{"STILE_ADMIN_ADDRS=" + s.Listener.Addr().String() + "," + active.Listener.Addr().String()}
 	run(t, env, "status").want(t, 1, "READY", "redirected   no", "served       yes", "! b is not ready: it has not got the whole table")
-	ready = true
+	ready.Store(true)
 	run(t, env, "status").want(t, 0, "redirected   yes", "served       yes")
 }
